@@ -1,0 +1,54 @@
+"""The full 3D hopper: a torso on one leg of four links, 18.6 kg."""
+
+from sgrl.morphology.body import Geom, Limb, Morphology, Physics, Surface
+from sgrl.morphology.parts import Range, capsule, hinges
+
+_SOLIMP = (0.8, 0.8, 0.01, 0.5, 2.0)
+_SWAY: Range = (-10, 10)
+"""Range of the hinges that the planar hopper does not have."""
+
+
+def _link(name: str, parent: str, z: float) -> Limb:
+    """One of the two equal shin links; its frame is at its middle."""
+    return Limb(
+        name,
+        parent,
+        (0.0, 0.0, z),
+        (Geom(radius=0.04, half_length=0.25),),
+        hinges(_SWAY, (-150, 0), _SWAY, (200, 200, 200), damping=1.0, armature=1.0),
+        anchor=(0.0, 0.0, 0.25),
+    )
+
+
+HOPPER = Morphology(
+    name="3d_hopper_5_full",
+    family="hopper",
+    limbs=(
+        Limb("torso", None, (0.0, 0.0, 1.75), (Geom(radius=0.05, half_length=0.2),)),
+        Limb(
+            "thigh",
+            "torso",
+            (0.0, 0.0, -0.2),
+            (Geom(radius=0.05, half_length=0.225, pos=(0.0, 0.0, -0.225)),),
+            hinges(_SWAY, (-150, 0), _SWAY, (200, 200, 200), damping=1.0, armature=1.0),
+        ),
+        _link("shin", "thigh", -0.7),
+        _link("lower_shin", "shin", -0.5),
+        Limb(
+            "foot",
+            "lower_shin",
+            (0.065, 0.0, -0.25),
+            (capsule((-0.195, 0.0, 0.0), (0.195, 0.0, 0.0), 0.06, (2.0, 0.005, 0.0001)),),
+            hinges(_SWAY, (-45, 45), _SWAY, (200, 200, 200), damping=1.0, armature=1.0),
+            anchor=(-0.065, 0.0, 0.0),
+        ),
+    ),
+    physics=Physics(
+        timestep=0.002,
+        integrator="RK4",
+        # Alone of the four families, its limbs also collide with each other.
+        skin=Surface((0.9, 0.005, 0.0001), 1, 1, 1, margin=0.001, solimp=_SOLIMP),
+        floor=Surface((1.0, 0.005, 0.0001), 3, 1, 1, margin=0.001, solimp=_SOLIMP),
+        floor_size=(20.0, 20.0, 0.125),
+    ),
+)
