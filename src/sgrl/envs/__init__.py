@@ -1,0 +1,18 @@
+"""The task on top of a body: one Gymnasium environment and one vector environment."""
+
+from sgrl.envs.registration import env_id, make_env, make_vec, register_envs
+from sgrl.envs.single import LocomotionEnv
+from sgrl.envs.task import Health, Task, task_for
+from sgrl.envs.vector import LocomotionVectorEnv
+
+__all__ = [
+    "Health",
+    "LocomotionEnv",
+    "LocomotionVectorEnv",
+    "Task",
+    "env_id",
+    "make_env",
+    "make_vec",
+    "register_envs",
+    "task_for",
+]

@@ -1,0 +1,186 @@
+"""One body as a standard Gymnasium environment."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, ClassVar
+
+import gymnasium
+import mujoco
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from sgrl.envs.actions import checked_actions
+from sgrl.envs.locomotion import PHYSICS_FIELDS, Locomotion
+from sgrl.envs.observation import FEATURES
+from sgrl.envs.options import parse_options
+from sgrl.envs.rendering import FrameRenderer, Window
+from sgrl.envs.task import PHYSICS_STEPS, Task, Variant, task_for
+from sgrl.morphology import Morphology, compile_model, get_body
+
+Observation = NDArray[np.float32]
+
+_ONLY = np.zeros(1, np.intp)
+_STATE = mujoco.mjtState.mjSTATE_INTEGRATION
+DIVERGENCE_WARNINGS = tuple(
+    int(kind)
+    for kind in (
+        mujoco.mjtWarning.mjWARN_BADQPOS,
+        mujoco.mjtWarning.mjWARN_BADQVEL,
+        mujoco.mjtWarning.mjWARN_BADQACC,
+    )
+)
+"""MuJoCo's own signs of a simulation that blew up; it resets the state when it sees one."""
+
+
+class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
+    """Run to a target on the ground. `model` and `data` are the MuJoCo objects.
+
+    The observation is flat, 41 numbers a limb (see `sgrl.envs.observation`); the action has
+    three motors per limb but the torso. It never truncates by itself: `gymnasium.make` and
+    `make_env` wrap it in a `TimeLimit`.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array", "human"]}
+
+    def __init__(
+        self,
+        body: str | Morphology,
+        *,
+        variant: Variant = "v1",
+        yaw: float | None = None,
+        task: Task | None = None,
+        render_mode: str | None = None,
+        width: int = 480,
+        height: int = 480,
+    ) -> None:
+        """A body by name or value. `yaw` fixes every start; `task` replaces the paper's."""
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(
+                f"unknown render_mode {render_mode!r}; there are rgb_array, human and None"
+            )
+        self.body = get_body(body) if isinstance(body, str) else body
+        self.task = task or task_for(self.body, variant, yaw)
+        self.model: mujoco.MjModel = copy.copy(compile_model(self.body))
+        self.data = mujoco.MjData(self.model)
+        self.render_mode = render_mode
+        self._frame_size = (width, height)
+        self.metadata = {**self.metadata, "render_fps": round(1 / self.dt)}
+        self._locomotion = Locomotion([(self.body, self.task, 1)])
+        self._connect()
+        self._renderer: FrameRenderer | None = None
+        self._window: Window | None = None
+        self._last_observation: Observation | None = None
+
+        size = self.body.num_limbs * FEATURES
+        self.observation_space = spaces.Box(-np.inf, np.inf, (size,), np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (self.body.num_actions,), np.float32)
+
+    @property
+    def dt(self) -> float:
+        """Seconds per step."""
+        return float(self.model.opt.timestep) * PHYSICS_STEPS
+
+    @property
+    def target(self) -> NDArray[np.float64]:
+        """Where the target is, (2,) metres in the world."""
+        return self._locomotion.target[0].copy()
+
+    def _connect(self) -> None:
+        self._locomotion.connect(
+            0, {name: getattr(self.data, name)[None] for name in PHYSICS_FIELDS}
+        )
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode. `options`: yaw, target, qpos with qvel (see docs/environments.md)."""
+        start = parse_options(options, 1, self.model.nq, self.model.nv)
+        unseeded = self._np_random is None
+        super().reset(seed=seed)
+        if seed is not None or unseeded:
+            value = self.np_random.integers(2**63) if seed is None else seed
+            self._locomotion.streams.seed(_ONLY, np.array([value], np.uint64))
+        mujoco.mj_resetData(self.model, self.data)
+        self._locomotion.begin(0, _ONLY, start)
+        mujoco.mj_step1(self.model, self.data)
+        self._locomotion.read(0)
+        self._locomotion.place_targets(_ONLY, start)
+        self._last_observation = self._locomotion.observe()[0]
+        if self.render_mode == "human":
+            self.render()
+        info = {key: value[0] for key, value in self._locomotion.whereabouts().items()}
+        return self._last_observation, info
+
+    def step(
+        self, action: NDArray[np.float32]
+    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """One control step: four physics steps under one action, clipped to [-1, 1]."""
+        if self._last_observation is None:
+            raise gymnasium.error.ResetNeeded("call reset() before step()")
+        action = np.asarray(action)
+        if action.shape != self.action_space.shape:
+            raise ValueError(
+                f"{self.body.name} takes an action of shape {self.action_space.shape}, "
+                f"not {action.shape}"
+            )
+        clipped = checked_actions(action[None])
+        before = self._locomotion.heading_and_place()
+        self.data.ctrl[:] = clipped[0]
+        mujoco.mj_step(self.model, self.data, nstep=PHYSICS_STEPS)
+        mujoco.mj_step1(self.model, self.data)  # positions and velocities of the new state
+        self._locomotion.read(0)
+        warned = any(self.data.warning[kind].number for kind in DIVERGENCE_WARNINGS)
+        diverged = ~self._locomotion.finite() | warned
+        outcome = self._locomotion.advance(clipped, before, diverged)
+        if not diverged[0]:
+            self._last_observation = self._locomotion.observe()[0]
+        if self.render_mode == "human":
+            self.render()
+        info = {key: value[0] for key, value in outcome.info.items()}
+        terminated = bool(outcome.terminated[0])
+        return self._last_observation.copy(), float(outcome.reward[0]), terminated, False, info
+
+    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
+        """A frame (height, width, 3), or nothing when a window shows it."""
+        if self.render_mode == "human":
+            if self._window is None:
+                self._window = Window(self.model, self.data)
+            self._window.show(self.data, self.target)
+            return None
+        if self.render_mode is None:
+            gymnasium.logger.warn(
+                'render() without a render mode; make the environment with render_mode="rgb_array"'
+            )
+            return None
+        if self._renderer is None:
+            self._renderer = FrameRenderer(self.model, *self._frame_size)
+        return self._renderer.frame(self.data, self.target)
+
+    def close(self) -> None:
+        """Free windows and graphics; the environment can still be stepped."""
+        for view in (self._renderer, self._window):
+            if view is not None:
+                view.close()
+        self._renderer = self._window = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        physics = np.empty(mujoco.mj_stateSize(self.model, _STATE))
+        mujoco.mj_getState(self.model, self.data, physics, _STATE)
+        state["data"] = physics
+        state["_locomotion"] = self._locomotion.get_state()
+        state["_renderer"] = state["_window"] = None
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        physics, episode = state.pop("data"), state.pop("_locomotion")
+        self.__dict__.update(state)
+        self.data = mujoco.MjData(self.model)
+        mujoco.mj_setState(self.model, self.data, physics, _STATE)
+        self._locomotion = Locomotion([(self.body, self.task, 1)])
+        self._connect()
+        self._locomotion.set_state(episode)
+        mujoco.mj_step1(self.model, self.data)
+        self._locomotion.read(0)

@@ -1,0 +1,1 @@
+"""Methods: actors and critics as pure functions of a batch of limbs."""

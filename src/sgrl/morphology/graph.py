@@ -1,0 +1,114 @@
+"""The body as a graph: who hangs on whom, in which order, and how near limbs are.
+
+Everything here depends on the body alone and is worked out once per body. NumPy only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sgrl.morphology.body import Morphology
+
+DAMPING = 0.9
+"""Personalised PageRank follows an edge this often and else jumps back to its start."""
+NUM_TRAVERSALS = 3
+NUM_RELATIONS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Structure of one body; limbs are numbered in the order of the body tree."""
+
+    parents: NDArray[np.int64]
+    """(limbs,), -1 for the torso."""
+    children: tuple[tuple[int, ...], ...]
+    """Of each limb, in order."""
+    child_slots: NDArray[np.int64]
+    """(limbs,): how many siblings come before a limb; 0 for the torso."""
+    depths: NDArray[np.int64]
+    """(limbs,): edges between a limb and the torso."""
+    levels: tuple[NDArray[np.int64], ...]
+    """Limbs of equal depth, the torso first."""
+    traversals: NDArray[np.int64]
+    """(limbs, 3): a limb's place in the tree's pre-order, and in the in-order and
+    post-order of its left-child right-sibling binary tree."""
+    relations: NDArray[np.float64]
+    """(limbs, limbs, 3), from row to column: personalised PageRank over the graph with
+    self-loops, symmetric normalised Laplacian, shortest path / number of limbs."""
+
+
+@lru_cache(maxsize=1024)
+def graph_of(body: Morphology) -> Graph:
+    """The graph of a body, the same object for equal bodies."""
+    parents = np.array(body.parents, np.int64)
+    children = tuple(
+        tuple(np.flatnonzero(parents == limb).tolist()) for limb in range(body.num_limbs)
+    )
+    depths = np.zeros(body.num_limbs, np.int64)
+    child_slots = np.zeros(body.num_limbs, np.int64)
+    for limb, below in enumerate(children):
+        for slot, child in enumerate(below):
+            depths[child] = depths[limb] + 1
+            child_slots[child] = slot
+    levels = tuple(np.flatnonzero(depths == depth) for depth in range(depths.max() + 1))
+    graph = Graph(
+        parents,
+        children,
+        child_slots,
+        depths,
+        levels,
+        _traversals(children),
+        _relations(parents),
+    )
+    for array in (parents, child_slots, depths, *levels, graph.traversals, graph.relations):
+        array.flags.writeable = False
+    return graph
+
+
+def _traversals(children: tuple[tuple[int, ...], ...]) -> NDArray[np.int64]:
+    first_child = {limb: below[0] for limb, below in enumerate(children) if below}
+    next_sibling = {
+        limb: after
+        for below in children
+        for limb, after in zip(below, below[1:], strict=False)
+    }
+    pre, middle, post = [], [], []
+    # An explicit stack: a body may be a chain longer than Python likes to recurse. A limb
+    # is met three times: before its left branch, after it, and after its right branch.
+    stack: list[tuple[int, int]] = [(0, 0)]
+    while stack:
+        limb, stage = stack.pop()
+        if stage < 2:
+            (pre, middle)[stage].append(limb)
+            stack.append((limb, stage + 1))
+            branch = (first_child, next_sibling)[stage].get(limb)
+            if branch is not None:
+                stack.append((branch, 0))
+        else:
+            post.append(limb)
+    return np.stack([np.argsort(order) for order in (pre, middle, post)], axis=1)
+
+
+def _relations(parents: NDArray[np.int64]) -> NDArray[np.float64]:
+    limbs = len(parents)
+    eye = np.eye(limbs)
+    adjacency = np.zeros((limbs, limbs))
+    adjacency[np.arange(1, limbs), parents[1:]] = 1.0
+    adjacency += adjacency.T
+
+    walk = adjacency + eye
+    walk /= walk.sum(axis=1, keepdims=True)
+    pagerank = (1 - DAMPING) * np.linalg.inv(eye - DAMPING * walk)
+
+    degree = adjacency.sum(axis=1)
+    scale = np.divide(1.0, np.sqrt(degree), out=np.zeros(limbs), where=degree > 0)
+    laplacian = np.diag((degree > 0).astype(float)) - scale[:, None] * adjacency * scale
+
+    distance = np.where(eye > 0, 0.0, np.where(adjacency > 0, 1.0, np.inf))
+    for via in range(limbs):
+        distance = np.minimum(distance, distance[:, via, None] + distance[via])
+    return np.stack((pagerank, laplacian, distance / limbs), axis=-1)
