@@ -9,7 +9,7 @@ with zeros. Everything is in the world frame.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sgrl.envs import observation as layout
 from sgrl.envs.options import Start
-from sgrl.envs.streams import Streams
+from sgrl.envs.streams import Streams, to_normal
 from sgrl.envs.task import (
     PHYSICS_STEPS,
     REACH_DISTANCE,
@@ -61,6 +61,8 @@ class Outcome:
 
     reward: Array
     terminated: Flags
+    diverged: Flags
+    """Simulations that blew up: terminated, with a reward of 0, and no state to observe."""
     info: dict[str, NDArray[Any]]
 
 
@@ -84,23 +86,21 @@ class Locomotion:
         self.distance = np.zeros(copies)
         self.targets_reached = np.zeros(copies, np.int64)
 
-        # Physics of all copies side by side, filled by `read`.
-        self._xpos = np.zeros((copies, limbs, 3))
-        self._cvel = np.zeros((copies, limbs, 6))
+        # Physics of all copies side by side, filled by `read`. Coordinates come first, so that
+        # each is one contiguous plane (copies, limbs).
+        self._xpos = np.zeros((3, copies, limbs))
+        self._cvel = np.zeros((6, copies, limbs))
+        self._com = np.zeros((3, copies, 1))
         self._axes = np.zeros((copies, limbs, 9))
         self._angles = np.zeros((copies, limbs, 3))
-        self._com = np.zeros((copies, 3))
-        self._rotation = np.zeros((copies, 9))
+        self._rotation = np.zeros((9, copies))
         self._qvel = np.zeros((copies, 6 + 3 * (limbs - 1)))
         self._transfers: list[list[tuple[Array, Array]]] = [[] for _ in self.parts]
-        self._sources: list[dict[str, Array]] = [{} for _ in self.parts]
+        self._states: list[tuple[Array, Array]] = []
 
         self._constant = np.zeros((copies, limbs, layout.FEATURES), np.float32)
         self._angle_slope = np.zeros((copies, limbs, 3))
         self._angle_offset = np.zeros((copies, limbs, 3))
-        self._dt = np.zeros(copies)
-        self._alive_bonus = np.zeros(copies)
-        self._forward = np.zeros(copies)
         self._ignored_height = np.full((copies, limbs), np.inf)
         for index, part in enumerate(self.parts):
             body, rows, count = part.body, part.rows, part.body.num_limbs
@@ -110,43 +110,50 @@ class Locomotion:
             slope, offset = layout.angle_scale(body)
             self._angle_slope[rows, :count] = slope
             self._angle_offset[rows, :count] = offset
-            self._dt[rows] = body.physics.timestep * PHYSICS_STEPS
-            self._alive_bonus[rows] = part.task.alive_bonus
-            self._forward[rows] = part.task.rewards_forward
             counted = [body.limb_names.index(name) for name in part.task.health.height_limbs]
             self._ignored_height[rows, counted] = 0.0
         self._padding = ~self.limb_mask
         self._is_padded = bool(self._padding.any())
 
-        def bounds(name: str) -> Array:
+        def per_copy(value: Callable[[Part], float]) -> Array:
             return np.repeat(
-                [getattr(part.task.health, name) for part in self.parts],
-                [part.copies for part in self.parts],
+                [float(value(part)) for part in self.parts], [part.copies for part in self.parts]
             )
 
-        self._min_height = bounds("min_height")
-        self._max_height = bounds("max_height")
-        self._max_pitch = bounds("max_pitch")
-        self._max_roll = bounds("max_roll")
-        self._max_tilt = bounds("max_tilt")
-        self._max_size = bounds("max_size")
-        self._min_motion = bounds("min_motion")
+        self._dt = per_copy(lambda part: part.body.physics.timestep * PHYSICS_STEPS)
+        self._alive_bonus = per_copy(lambda part: part.task.alive_bonus)
+        self._forward = per_copy(lambda part: part.task.rewards_forward)
+        self._nearest = per_copy(lambda part: part.task.target_distance[0])
+        self._farthest = per_copy(lambda part: part.task.target_distance[1])
+        self._follow = per_copy(lambda part: part.task.targets_follow)
+        self._min_height = per_copy(lambda part: part.task.health.min_height)
+        self._max_height = per_copy(lambda part: part.task.health.max_height)
+        self._max_pitch = per_copy(lambda part: part.task.health.max_pitch)
+        self._max_roll = per_copy(lambda part: part.task.health.max_roll)
+        self._max_tilt = per_copy(lambda part: part.task.health.max_tilt)
+        self._max_size = per_copy(lambda part: part.task.health.max_size)
+        self._min_motion = per_copy(lambda part: part.task.health.min_motion)
+        self._size_matters = bool(np.isfinite(self._max_size).any())
 
-    def connect(self, index: int, fields: dict[str, Array]) -> None:
-        """Take the live physics arrays of part `index`, one for each of `PHYSICS_FIELDS`."""
-        part = self.parts[index]
-        rows, limbs = part.rows, part.body.num_limbs
-        joints = (part.copies, limbs - 1)
-        self._sources[index] = fields
-        self._transfers[index] = [
-            (self._xpos[rows, :limbs], fields["xpos"][:, 1:]),
-            (self._cvel[rows, :limbs], fields["cvel"][:, 1:]),
-            (self._axes[rows, 1:limbs], fields["xaxis"][:, 1:].reshape(*joints, 9)),
-            (self._angles[rows, 1:limbs], fields["qpos"][:, 7:].reshape(*joints, 3)),
-            (self._com[rows], fields["subtree_com"][:, 1]),
-            (self._rotation[rows], fields["xmat"][:, 1].reshape(-1, 9)),
-            (self._qvel[rows, : 6 + 3 * (limbs - 1)], fields["qvel"]),
-        ]
+    def connect(self, fields: Sequence[Mapping[str, Array]]) -> None:
+        """Take the live physics arrays of each part, one for each of `PHYSICS_FIELDS`."""
+        self._transfers.clear()
+        self._states.clear()
+        for part, own in zip(self.parts, fields, strict=True):
+            rows, limbs = part.rows, part.body.num_limbs
+            joints = (part.copies, limbs - 1)
+            self._states.append((own["qpos"], own["qvel"]))
+            self._transfers.append(
+                [
+                    (self._xpos[:, rows, :limbs], own["xpos"][:, 1:].transpose(2, 0, 1)),
+                    (self._cvel[:, rows, :limbs], own["cvel"][:, 1:].transpose(2, 0, 1)),
+                    (self._com[:, rows, 0], own["subtree_com"][:, 1].T),
+                    (self._axes[rows, 1:limbs], own["xaxis"][:, 1:].reshape(*joints, 9)),
+                    (self._angles[rows, 1:limbs], own["qpos"][:, 7:].reshape(*joints, 3)),
+                    (self._rotation[:, rows], own["xmat"][:, 1].T),
+                    (self._qvel[rows, : 6 + 3 * (limbs - 1)], own["qvel"]),
+                ]
+            )
 
     def read(self, index: int) -> None:
         """Copy the present physics of part `index`."""
@@ -158,21 +165,19 @@ class Locomotion:
 
         The caller then computes positions and velocities, calls `read`, and `place_targets`.
         """
-        part, fields = self.parts[index], self._sources[index]
-        rows = part.start + local
-        nq, nv = fields["qpos"].shape[1], fields["qvel"].shape[1]
-        task = part.task
-
-        def noise(size: int, spread: float) -> Array:
-            return spread * (2 * self.streams.uniform(rows, size) - 1)
+        part, (qpos_out, qvel_out) = self.parts[index], self._states[index]
+        rows, task = part.start + local, part.task
+        nq, nv = qpos_out.shape[1], qvel_out.shape[1]
 
         # Drawn even where the start is given, so that options leave the stream as it is.
-        yaw = 2 * np.pi * self.streams.uniform(rows, 1)[:, 0]
-        qpos = noise(nq, task.position_noise)
+        draws = self.streams.uniform(rows, 1 + nq + 2 * nv)
+        yaw = 2 * np.pi * draws[:, 0]
+        qpos = task.position_noise * (2 * draws[:, 1 : 1 + nq] - 1)
+        first, second = draws[:, 1 + nq : 1 + nq + nv], draws[:, 1 + nq + nv :]
         if task.normal_velocity_noise:
-            qvel = task.velocity_noise * self.streams.normal(rows, nv)
+            qvel = task.velocity_noise * to_normal(first, second)
         else:
-            qvel = noise(nv, task.velocity_noise)
+            qvel = task.velocity_noise * (2 * first - 1)
 
         if start.yaw is not None:
             yaw = start.yaw[rows]
@@ -181,13 +186,9 @@ class Locomotion:
         qpos[:, 2] += part.body.torso_height
         qpos[:, 3] += np.cos(yaw / 2)
         qpos[:, 6] += np.sin(yaw / 2)
-        qpos[:, 3:7] /= np.linalg.norm(qpos[:, 3:7], axis=1, keepdims=True)
-        if start.qpos is not None:
-            qpos = start.qpos[rows]
-        if start.qvel is not None:
-            qvel = start.qvel[rows]
-        fields["qpos"][local] = qpos
-        fields["qvel"][local] = qvel
+        qpos[:, 3:7] /= np.sqrt(np.square(qpos[:, 3:7]).sum(axis=1, keepdims=True))
+        qpos_out[local] = qpos if start.qpos is None else start.qpos[rows]
+        qvel_out[local] = qvel if start.qvel is None else start.qvel[rows]
 
     def place_targets(self, rows: Rows, start: Start) -> None:
         """First targets of new episodes, at the torsos' places in the last `read`."""
@@ -200,48 +201,46 @@ class Locomotion:
     def _draw_targets(self, rows: Rows) -> None:
         draws = self.streams.uniform(rows, 2)
         angle = 2 * np.pi * draws[:, 0]
-        for index in np.unique(self.body_index[rows]):
-            mine = self.body_index[rows] == index
-            task, chosen = self.parts[index].task, rows[mine]
-            near, far = task.target_distance
-            distance = near + (far - near) * draws[mine, 1]
-            self.target[chosen, 0] = distance * np.cos(angle[mine])
-            self.target[chosen, 1] = distance * np.sin(angle[mine])
-            if task.targets_follow:
-                self.target[chosen] += self._xpos[chosen, 0, :2]
+        nearest = self._nearest[rows]
+        distance = nearest + (self._farthest[rows] - nearest) * draws[:, 1]
+        around = self._follow[rows]
+        self.target[rows, 0] = distance * np.cos(angle) + around * self._xpos[0, rows, 0]
+        self.target[rows, 1] = distance * np.sin(angle) + around * self._xpos[1, rows, 0]
 
-    def _measure(self, rows: Rows) -> None:
-        offset = self.target[rows] - self._xpos[rows, 0, :2]
-        self.distance[rows] = np.hypot(offset[:, 0], offset[:, 1])
+    def _measure(self, rows: Rows | slice = slice(None)) -> None:
+        x, y = self._xpos[0, rows, 0], self._xpos[1, rows, 0]
+        self.distance[rows] = np.hypot(self.target[rows, 0] - x, self.target[rows, 1] - y)
 
     def heading_and_place(self) -> tuple[Array, Array]:
-        """Unit heading and place on the ground of all torsos, (copies, 2) each."""
-        heading = self._rotation[:, 0:4:3]
-        length = np.hypot(heading[:, 0], heading[:, 1])[:, None]
-        return heading / np.maximum(length, 1e-12), self._xpos[:, 0, :2].copy()
+        """Unit heading and place on the ground of all torsos, (2, copies) each."""
+        heading = self._rotation[0:4:3]
+        length = np.hypot(heading[0], heading[1])
+        return heading / np.maximum(length, 1e-12), self._xpos[:2, :, 0].copy()
 
-    def advance(self, action: Array, before: tuple[Array, Array], diverged: Flags) -> Outcome:
+    def advance(self, action: Array, before: tuple[Array, Array], warned: Flags) -> Outcome:
         """Rewards and ends of the step that physics has just taken from `before`.
 
-        `action` is clipped, (copies, motors). Copies that `diverged` end with a reward of 0.
+        `action` is clipped, (copies, motors); `warned` are copies whose physics gave up.
         """
-        heading, xy_before = before
+        motion = np.square(self._qvel).sum(axis=1)
+        diverged = warned | ~np.isfinite(motion)
+        if diverged.any():
+            self._forget(diverged)
+        heading, place_before = before
         distance_before = self.distance.copy()
-        xy = self._xpos[:, 0, :2]
-        offset = self.target - xy
-        np.hypot(offset[:, 0], offset[:, 1], out=self.distance)
-        healthy = self._healthy()
+        self._measure()
 
-        progress = progress_reward(distance_before, self.distance, self._dt)
         alive = self._alive_bonus.copy()
-        forward = forward_reward(xy_before, xy, heading, self._dt) * self._forward
+        progress = progress_reward(distance_before, self.distance, self._dt)
+        moved = self._xpos[:2, :, 0] - place_before
+        forward = forward_reward(moved, heading, self._dt) * self._forward
         control = control_reward(action)
         if diverged.any():
             for term in (alive, progress, forward, control):
                 term[diverged] = 0.0
-        reached = self.distance < REACH_DISTANCE
+        reached = (self.distance < REACH_DISTANCE) & ~diverged
         if reached.any():
-            rows = np.flatnonzero(reached & ~diverged)
+            rows = np.flatnonzero(reached)
             self.targets_reached[rows] += 1
             self._draw_targets(rows)
             self._measure(rows)
@@ -254,7 +253,15 @@ class Locomotion:
             "diverged": diverged,
             **self.whereabouts(),
         }
-        return Outcome(alive + progress + forward + control, ~healthy | diverged, info)
+        terminated = ~self._healthy(motion) | diverged
+        return Outcome(alive + progress + forward + control, terminated, diverged, info)
+
+    def _forget(self, rows: Flags) -> None:
+        """Zero the physics of copies that have none, so that no NaN reaches the arithmetic."""
+        for planes in (self._xpos, self._cvel, self._com, self._rotation):
+            planes[:, rows] = 0.0
+        for array in (self._axes, self._angles, self._qvel):
+            array[rows] = 0.0
 
     def whereabouts(self) -> dict[str, NDArray[Any]]:
         """Targets and the distance to them, metres on the ground."""
@@ -264,66 +271,57 @@ class Locomotion:
             "targets_reached": self.targets_reached.copy(),
         }
 
-    def _healthy(self) -> Flags:
-        rotation, height = self._rotation, self._xpos[:, 0, 2]
-        lowest = (self._xpos[:, :, 2] + self._ignored_height).min(axis=1)
-        pitch = np.arcsin(np.clip(-rotation[:, 6], -1.0, 1.0))
-        roll = np.arctan2(rotation[:, 7], rotation[:, 8])
-        tilt = np.arccos(np.clip(rotation[:, 8], -1.0, 1.0))
-        size = np.maximum(
-            np.abs(self._angles).max(axis=(1, 2)), np.abs(self._qvel).max(axis=1)
-        )
-        motion = np.square(self._qvel).sum(axis=1)
-        # Written so that a NaN anywhere counts as fallen.
-        return (
+    def _healthy(self, motion: Array) -> Flags:
+        rotation, height = self._rotation, self._xpos[2, :, 0]
+        lowest = (self._xpos[2] + self._ignored_height).min(axis=1)
+        pitch = np.arcsin(rotation[6].clip(-1.0, 1.0))
+        roll = np.arctan2(rotation[7], rotation[8])
+        tilt = np.arccos(rotation[8].clip(-1.0, 1.0))
+        healthy: Flags = (
             (lowest > self._min_height)
             & (height < self._max_height)
             & (np.abs(pitch) < self._max_pitch)
             & (np.abs(roll) < self._max_roll)
             & (tilt < self._max_tilt)
-            & (np.maximum(size, height) < self._max_size)
             & (motion > self._min_motion)
         )
+        if self._size_matters:
+            angles = np.abs(self._angles.reshape(self.copies, -1)).max(axis=1)
+            speeds = np.abs(self._qvel).max(axis=1)
+            healthy &= np.maximum(np.maximum(angles, speeds), height) < self._max_size
+        return healthy
 
     def observe(self, rows: Rows | slice = slice(None)) -> NDArray[np.float32]:
         """Observations of these copies, (rows, max_limbs * 41), zero in the padding."""
-        xpos, cvel, angles = self._xpos[rows], self._cvel[rows], self._angles[rows]
-        torso = xpos[:, :1]
+        xpos, cvel, angles = self._xpos[:, rows], self._cvel[:, rows], self._angles[rows]
         limbs = self._constant[rows].copy()
 
         # MuJoCo's cvel is (angular, linear at the body's centre of mass); move it to each origin.
-        velocities = np.empty((*xpos.shape[:2], 2, 3))
-        turning = velocities[..., 1, :]
-        turning[:] = cvel[..., :3]
-        arm = xpos - self._com[rows, None]
-        moving = velocities[..., 0, :]
-        wx, wy, wz = turning[..., 0], turning[..., 1], turning[..., 2]
-        rx, ry, rz = arm[..., 0], arm[..., 1], arm[..., 2]
-        moving[..., 0] = cvel[..., 3] + (wy * rz - wz * ry)
-        moving[..., 1] = cvel[..., 4] + (wz * rx - wx * rz)
-        moving[..., 2] = cvel[..., 5] + (wx * ry - wy * rx)
-        speed = np.sqrt(np.square(velocities).sum(axis=-1))
-        velocities *= (layout.MAX_SPEED / np.maximum(speed, layout.MAX_SPEED))[..., None]
+        velocities = np.empty((2, *xpos.shape))
+        moving, turning = velocities
+        turning[:] = wx, wy, wz = cvel[:3]
+        rx, ry, rz = xpos - self._com[:, rows]
+        moving[0] = cvel[3] + (wy * rz - wz * ry)
+        moving[1] = cvel[4] + (wz * rx - wx * rz)
+        moving[2] = cvel[5] + (wx * ry - wy * rx)
+        speeds = np.sqrt(np.square(velocities).sum(axis=1, keepdims=True))
+        velocities *= layout.MAX_SPEED / np.maximum(speeds, layout.MAX_SPEED)
 
-        offset = self.target[rows] - torso[:, 0, :2]
+        torso = xpos[:, :, :1]
+        offset = self.target[rows] - torso[:2, :, 0].T
         direction = offset / self.distance[rows, None]
-        limbs[..., layout.POSITION] = xpos - torso
+        limbs[..., layout.POSITION] = (xpos - torso).transpose(1, 2, 0)
         limbs[..., layout.TARGET.start : layout.TARGET.stop - 1] = direction[:, None]
-        limbs[..., layout.VELOCITIES] = velocities.reshape(*xpos.shape[:2], 6)
+        limbs[..., layout.VELOCITIES] = velocities.reshape(6, *xpos.shape[1:]).transpose(1, 2, 0)
         limbs[..., layout.AXES] = self._axes[rows]
         limbs[..., layout.ANGLES] = angles
         limbs[..., layout.SCALED_ANGLES] = (
             angles * self._angle_slope[rows] + self._angle_offset[rows]
         )
-        limbs[..., layout.HEIGHT] = xpos[..., 2]
+        limbs[..., layout.HEIGHT] = xpos[2]
         if self._is_padded:
             limbs[self._padding[rows]] = 0.0
         return limbs.reshape(len(limbs), -1)
-
-    def finite(self) -> Flags:
-        """Which copies' physics is finite."""
-        flags: Flags = np.isfinite(self._qvel.sum(axis=1) + self._xpos.sum(axis=(1, 2)))
-        return flags
 
     def get_state(self) -> dict[str, NDArray[Any]]:
         """Everything but physics, as copies."""
@@ -333,7 +331,7 @@ class Locomotion:
             "stream_counters": self.streams.counters.copy(),
         }
 
-    def set_state(self, state: dict[str, NDArray[Any]]) -> None:
+    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go back to what `get_state` gave."""
         self.target[:] = state["target"]
         self.distance[:] = state["distance"]

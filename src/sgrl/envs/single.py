@@ -23,13 +23,8 @@ Observation = NDArray[np.float32]
 
 _ONLY = np.zeros(1, np.intp)
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
-DIVERGENCE_WARNINGS = tuple(
-    int(kind)
-    for kind in (
-        mujoco.mjtWarning.mjWARN_BADQPOS,
-        mujoco.mjtWarning.mjWARN_BADQVEL,
-        mujoco.mjtWarning.mjWARN_BADQACC,
-    )
+DIVERGENCE_WARNINGS = range(
+    int(mujoco.mjtWarning.mjWARN_BADQPOS), int(mujoco.mjtWarning.mjWARN_BADQACC) + 1
 )
 """MuJoCo's own signs of a simulation that blew up; it resets the state when it sees one."""
 
@@ -89,7 +84,7 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def _connect(self) -> None:
         self._locomotion.connect(
-            0, {name: getattr(self.data, name)[None] for name in PHYSICS_FIELDS}
+            [{name: getattr(self.data, name)[None] for name in PHYSICS_FIELDS}]
         )
 
     def reset(
@@ -132,9 +127,8 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         mujoco.mj_step1(self.model, self.data)  # positions and velocities of the new state
         self._locomotion.read(0)
         warned = any(self.data.warning[kind].number for kind in DIVERGENCE_WARNINGS)
-        diverged = ~self._locomotion.finite() | warned
-        outcome = self._locomotion.advance(clipped, before, diverged)
-        if not diverged[0]:
+        outcome = self._locomotion.advance(clipped, before, np.array([warned]))
+        if not outcome.diverged[0]:
             self._last_observation = self._locomotion.observe()[0]
         if self.render_mode == "human":
             self.render()

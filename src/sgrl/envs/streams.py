@@ -34,11 +34,11 @@ class Streams:
         bits = _mix(self.keys[rows, None] + places * _STEP)
         return (bits >> np.uint64(11)) * 2.0**-53
 
-    def normal(self, rows: NDArray[np.intp], size: int) -> NDArray[np.float64]:
-        """(len(rows), size) standard normal numbers."""
-        pairs = self.uniform(rows, 2 * size)
-        radius = np.sqrt(-2.0 * np.log1p(-pairs[:, :size]))
-        return radius * np.cos(2 * np.pi * pairs[:, size:])
+
+def to_normal(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Standard normal numbers from two arrays of uniform ones (Box and Muller)."""
+    normal: NDArray[np.float64] = np.sqrt(-2.0 * np.log1p(-first)) * np.cos(2 * np.pi * second)
+    return normal
 
 
 def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:

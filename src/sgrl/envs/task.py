@@ -138,10 +138,9 @@ def progress_reward(distance_before: Array, distance_after: Array, dt: Array) ->
     return (distance_before - distance_after) / dt
 
 
-def forward_reward(xy_before: Array, xy_after: Array, heading: Array, dt: Array) -> Array:
-    """Speed along the heading before the step, m/s. Places and heading are (copies, 2)."""
-    moved = xy_after - xy_before
-    return (moved[:, 0] * heading[:, 0] + moved[:, 1] * heading[:, 1]) / dt
+def forward_reward(moved: Array, heading: Array, dt: Array) -> Array:
+    """Speed along the heading before the step, m/s. `moved` and `heading` are (2, copies)."""
+    return (moved[0] * heading[0] + moved[1] * heading[1]) / dt
 
 
 def control_reward(action: Array) -> Array:

@@ -27,7 +27,7 @@ Observations = NDArray[np.float32]
 Infos = dict[str, Any]
 
 _VELOCITY_STAGE = int(mujoco.mjtStage.mjSTAGE_VEL)
-_NO_STAGE = int(mujoco.mjtStage.mjSTAGE_NONE)
+_WARNINGS = slice(DIVERGENCE_WARNINGS.start, DIVERGENCE_WARNINGS.stop)
 
 
 class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[Any]]):
@@ -97,10 +97,12 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
             Batch(compile_model(part.body), part.copies, threads, persistent=True)
             for part in self.parts
         ]
-        for index, batch in enumerate(self.batches):
-            self._locomotion.connect(index, {name: batch.bind(name) for name in PHYSICS_FIELDS})
+        self._locomotion.connect(
+            [{name: batch.bind(name) for name in PHYSICS_FIELDS} for batch in self.batches]
+        )
         self._controls = [batch.bind("ctrl") for batch in self.batches]
-        self._warnings = np.zeros(self.num_envs, np.int64)
+        self._rest_states = [batch.state[0].copy() for batch in self.batches]
+        self._warnings = np.zeros((self.num_envs, len(DIVERGENCE_WARNINGS)), np.int32)
         self._episode_steps = np.zeros(self.num_envs, np.int64)
         self._last_observations: Observations | None = None
         self._seeded = False
@@ -167,12 +169,11 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
             actions = np.where(self.action_mask, actions, 0.0)
         clipped = checked_actions(actions)
         before = self._locomotion.heading_and_place()
-        failed = self._step_physics(clipped)
-        diverged = self._diverged() | failed
-        outcome = self._locomotion.advance(clipped, before, diverged)
+        warned = self._step_physics(clipped)
+        outcome = self._locomotion.advance(clipped, before, warned)
         observations = self._locomotion.observe()
-        if diverged.any():
-            observations[diverged] = self._last_observations[diverged]
+        if outcome.diverged.any():
+            observations[outcome.diverged] = self._last_observations[outcome.diverged]
 
         self._episode_steps += 1
         terminated = outcome.terminated
@@ -194,34 +195,31 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         return observations.copy(), outcome.reward, terminated, truncated, infos
 
     def _step_physics(self, clipped: NDArray[np.float64]) -> Flags:
-        """Step all batches; says which copies MuJoCo could not step at all."""
+        """Step all batches; says which copies' simulations blew up."""
         failed = np.zeros(self.num_envs, np.bool_)
+        warnings = np.empty_like(self._warnings)
         for index, (part, batch) in enumerate(zip(self.parts, self.batches, strict=True)):
             self._controls[index][:] = clipped[part.rows, : part.body.num_actions]
             try:
                 batch.step(nstep=PHYSICS_STEPS, stage=_VELOCITY_STAGE)
             except SimulationError as error:
                 failed[part.start + error.ids] = True
+            warnings[part.rows] = batch.warning[:, _WARNINGS, 1]
             self._locomotion.read(index)
+        failed |= (warnings != self._warnings).any(axis=1)
+        self._warnings = warnings
         return failed
-
-    def _diverged(self) -> Flags:
-        seen = self._warnings.copy()
-        for part, batch in zip(self.parts, self.batches, strict=True):
-            self._warnings[part.rows] = batch.warning[:, DIVERGENCE_WARNINGS, 1].sum(axis=1)
-        return (self._warnings != seen) | ~self._locomotion.finite()
 
     def _begin(self, rows: Rows, start: Start) -> None:
         """Start new episodes of these copies."""
         owner = self.body_index[rows]
-        for index in np.unique(owner):
+        for index in np.unique(owner) if self._is_mix else (0,):
             batch = self.batches[index]
             local = rows[owner == index] - self.parts[index].start
-            batch.reset(local, stage=_NO_STAGE)
+            batch.state[local] = self._rest_states[index]
             self._locomotion.begin(index, local, start)
             batch.forward(local, stage=_VELOCITY_STAGE)
             self._locomotion.read(index)
-        self._diverged()  # takes note of the warning counts as they are now
         self._locomotion.place_targets(rows, start)
         self._episode_steps[rows] = 0
 
@@ -265,7 +263,6 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
             batch.state[:] = physics.reshape(batch.state.shape)
             batch.forward(stage=_VELOCITY_STAGE)
             self._locomotion.read(index)
-        self._diverged()
         self._locomotion.set_state(state)
         self._episode_steps[:] = state["episode_steps"]
         self._seeded = bool(state["seeded"])
