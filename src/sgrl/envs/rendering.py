@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import os
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import mujoco
@@ -62,7 +63,8 @@ class FrameRenderer:
 class Window:
     """A window on a screen, following the torso."""
 
-    def __init__(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+    def __init__(self, model: mujoco.MjModel, data: mujoco.MjData, dt: float) -> None:
+        """`dt`: seconds between two calls of `show`, so that it runs in real time."""
         if not has_display():
             raise RuntimeError(
                 'render_mode="human" needs a screen and there is none (DISPLAY is not set); '
@@ -81,6 +83,8 @@ class Window:
             self._handle.cam.elevation = camera.elevation
             self._handle.cam.azimuth = camera.azimuth
             model.geom("floor").size[:2] = 0.0
+        self._dt = dt
+        self._shown = time.monotonic()
 
     def show(self, data: mujoco.MjData, target: NDArray[np.float64]) -> None:
         """Show the present state."""
@@ -89,6 +93,8 @@ class Window:
                 self._handle.user_scn.ngeom = 0
                 draw_target(self._handle.user_scn, data.xpos[1], target)
             self._handle.sync()
+            time.sleep(max(0.0, self._shown + self._dt - time.monotonic()))
+            self._shown = time.monotonic()
 
     def close(self) -> None:
         self._handle.close()
@@ -164,4 +170,6 @@ def _endless(model: mujoco.MjModel) -> mujoco.MjModel:
     """A copy for drawing, whose floor has no edge (for contact it has none anyway)."""
     drawn = copy.copy(model)
     drawn.geom("floor").size[:2] = 0.0
+    # MuJoCo sizes shadows by the model, floor included; a wide floor would make them coarse.
+    drawn.stat.extent = 4.0
     return drawn

@@ -140,7 +140,7 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         """A frame (height, width, 3), or nothing when a window shows it."""
         if self.render_mode == "human":
             if self._window is None:
-                self._window = Window(self.model, self.data)
+                self._window = Window(self.model, self.data, self.dt)
             self._window.show(self.data, self.target)
             return None
         if self.render_mode is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 
 import mujoco
@@ -40,6 +39,15 @@ def to_spec(body: Morphology) -> mujoco.MjSpec:
                 pos=(0.0, -4.0, 1.0),
                 xyaxes=(1.0, 0.0, 0.0, 0.0, 0.25, 1.0),
             )
+            # It goes with the torso, so that the shadow does wherever the body runs.
+            node.add_light(
+                type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
+                mode=mujoco.mjtCamLight.mjCAMLIGHT_TRACKCOM,
+                pos=(-0.5, -1.0, 2.5),
+                dir=(0.2, 0.4, -1.0),
+                diffuse=(0.6, 0.6, 0.6),
+                castshadow=True,
+            )
         else:
             _add_hinges(spec, node, limb, body)
         for geom in limb.geoms:
@@ -75,15 +83,8 @@ def _add_floor(spec: mujoco.MjSpec, body: Morphology) -> None:
         height=300,
     )
     # texuniform: squares of one metre, whatever the size of the floor.
-    material = spec.add_material(name="ground", texuniform=True, texrepeat=(0.5, 0.5))
+    material = spec.add_material(name="ground", texuniform=True, texrepeat=(1.0, 1.0))
     material.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "ground"
-    spec.worldbody.add_light(
-        type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
-        pos=(0.0, 0.0, 10.0),
-        dir=(0.3, 0.4, -1.0),
-        diffuse=(0.6, 0.6, 0.6),
-        castshadow=True,
-    )
     spec.worldbody.add_geom(
         name="floor",
         type=mujoco.mjtGeom.mjGEOM_PLANE,

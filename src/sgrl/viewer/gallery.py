@@ -1,0 +1,59 @@
+"""All bodies in one picture, with their names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from sgrl.envs.rendering import FrameRenderer
+from sgrl.morphology import TABLE, Morphology, compile_model, get_body
+from sgrl.viewer.files import writable
+
+TILE = 320
+"""Pixels along each side of one body's picture."""
+COLUMNS = 6
+CAPTION = 26
+
+
+def portrait(body: Morphology, size: int = TILE) -> NDArray[np.uint8]:
+    """A body at rest in its start pose, (size, size, 3)."""
+    model = compile_model(body)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    # Stand it on the ground: some bodies start in the air.
+    radius, half_length = model.geom_size[1:, 0], model.geom_size[1:, 1]
+    down = radius + half_length * np.abs(data.geom_xmat[1:, 8])
+    data.qpos[2] -= max(0.0, (data.geom_xpos[1:, 2] - down).min())
+    mujoco.mj_forward(model, data)
+    renderer = FrameRenderer(model, size, size)
+    renderer.camera.distance = 1.5 + 1.1 * float(data.xpos[1, 2])
+    try:
+        return renderer.frame(data)
+    finally:
+        renderer.close()
+
+
+def write_gallery(
+    path: Path, labels: Sequence[tuple[str, str]] | None = None, columns: int = COLUMNS
+) -> None:
+    """Write a PNG of `labels`: (body name, caption) each; by default the paper's 29 bodies."""
+    if labels is None:
+        labels = [
+            (entry.name, entry.name + (" (zero-shot)" if entry.split == "zero_shot" else ""))
+            for entry in TABLE
+        ]
+    rows = -(-len(labels) // columns)
+    sheet = Image.new("RGB", (columns * TILE, rows * (TILE + CAPTION)), "white")
+    draw = ImageDraw.Draw(sheet)
+    font = ImageFont.load_default(size=13)
+    for place, (name, caption) in enumerate(labels):
+        x, y = place % columns * TILE, place // columns * (TILE + CAPTION)
+        sheet.paste(Image.fromarray(portrait(get_body(name))), (x, y))
+        draw.text((x + TILE / 2, y + TILE + CAPTION / 2), caption, "black", font, anchor="mm")
+    with writable(path) as target:
+        sheet.save(target, format="PNG", optimize=True)
