@@ -33,6 +33,10 @@ def register_envs() -> None:
                     max_episode_steps=MAX_EPISODE_STEPS,
                     kwargs={"body": name, "variant": variant},
                 )
+    # v2 is another task, not a newer v1: hide it where Gymnasium looks for newer versions, or
+    # every make("...-v1") would warn that v1 is out of date.
+    for name in body_names():
+        gymnasium.registry[env_id(name, "v2")].version = None
 
 
 def make_registered_vec(num_envs: int, body: str, **kwargs: Any) -> LocomotionVectorEnv:

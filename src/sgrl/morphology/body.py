@@ -161,7 +161,9 @@ class Morphology:
             if limb.name == name:
                 return limb
         near = difflib.get_close_matches(name, self.limb_names, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(self.limb_names)}"
+        hint = (
+            f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(self.limb_names)}"
+        )
         raise ValueError(f"{self.name} has no limb {name!r}; {hint}")
 
     def cut(self, *names: str, name: str | None = None) -> Morphology:

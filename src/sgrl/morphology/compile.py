@@ -23,7 +23,9 @@ def to_spec(body: Morphology) -> mujoco.MjSpec:
     spec.modelname = body.name
     spec.compiler.degree = True
     spec.option.timestep = body.physics.timestep
-    spec.option.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{body.physics.integrator.upper()}")
+    spec.option.integrator = getattr(
+        mujoco.mjtIntegrator, f"mjINT_{body.physics.integrator.upper()}"
+    )
     _add_floor(spec, body)
 
     colour = FAMILY_COLOURS.get(body.family, OTHER_COLOUR)
@@ -109,9 +111,7 @@ def _add_geom(node: mujoco.MjsBody, geom: Geom, skin: Surface, rgba: tuple[float
     )
 
 
-def _add_hinges(
-    spec: mujoco.MjSpec, node: mujoco.MjsBody, limb: Limb, body: Morphology
-) -> None:
+def _add_hinges(spec: mujoco.MjSpec, node: mujoco.MjsBody, limb: Limb, body: Morphology) -> None:
     for axis, hinge in zip("xyz", limb.hinges, strict=True):
         joint = f"{limb.name}_joint_{axis}"
         node.add_joint(

@@ -1,0 +1,55 @@
+"""The paper's names, collections and splits."""
+
+import pytest
+
+from sgrl.morphology import COLLECTIONS, TABLE, get_body, get_collection, resolve_bodies
+
+SIZES = {
+    "3d_hopper++": (3, 0),
+    "3d_walker++": (6, 2),
+    "3d_humanoid++": (6, 2),
+    "3d_cheetah++": (8, 2),
+    "3d_whh++": (15, 4),
+    "3d_cwhh++": (23, 6),
+}
+ZERO_SHOT = {
+    "3d_walker_3_left_knee_right_knee",
+    "3d_walker_6_right_foot",
+    "3d_humanoid_7_left_leg",
+    "3d_humanoid_8_right_knee",
+    "3d_cheetah_11_leftbkneen_rightffoot",
+    "3d_cheetah_12_tail_leftffoot",
+}
+
+
+def test_collections_have_the_papers_sizes():
+    assert {name: (len(c.train), len(c.zero_shot)) for name, c in COLLECTIONS.items()} == SIZES
+
+
+def test_the_held_out_bodies():
+    assert set(get_collection("3d_cwhh++").zero_shot) == ZERO_SHOT
+    assert {entry.name for entry in TABLE if entry.split == "zero_shot"} == ZERO_SHOT
+
+
+def test_names_say_how_many_limbs():
+    for entry in TABLE:
+        assert get_body(entry.name).num_limbs == int(entry.name.split("_")[2])
+        assert get_body(entry.name).name == entry.name
+
+
+def test_bodies_from_names_collections_and_values():
+    own = get_body("3d_walker_7_full").cut("left_foot")
+    bodies = resolve_bodies(["3d_hopper++", "3d_walker_7_full", own])
+    assert [body.name for body in bodies][:3] == list(get_collection("3d_hopper++").train)
+    assert bodies[3:] == (get_body("3d_walker_7_full"), own)
+
+
+@pytest.mark.parametrize("lookup", [get_body, lambda name: resolve_bodies([name])])
+def test_an_unknown_body_names_the_nearest(lookup):
+    with pytest.raises(ValueError, match=r"'3d_walker_full'; did you mean .*3d_walker_7_full"):
+        lookup("3d_walker_full")
+
+
+def test_an_unknown_collection_names_the_nearest():
+    with pytest.raises(ValueError, match=r"did you mean 3d_walker\+\+"):
+        get_collection("3d_walkers++")
