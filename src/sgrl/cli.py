@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import tyro
@@ -64,10 +65,12 @@ def demo(out: Path = Path("demo"), seconds: float = 6.0) -> None:
     names = [body.name for body in FULL_BODIES.values()]
     write_video(video, rollout_frames(names, random_policy(), seconds=seconds))
     print(f"\nSee {picture} and {video}.")
-    print("Next: python -c \"import gymnasium, sgrl; gymnasium.make('sgrl/3d_cheetah_14_full-v1')\"")
+    print(
+        "Next: python -c \"import gymnasium, sgrl; gymnasium.make('sgrl/3d_cheetah_14_full-v1')\""
+    )
 
 
-COMMANDS = {"envs": envs, "demo": demo}
+COMMANDS: dict[str, Callable[..., None]] = {"envs": envs, "demo": demo}
 
 
 def main() -> None:

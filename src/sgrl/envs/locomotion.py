@@ -224,7 +224,8 @@ class Locomotion:
         """
         motion = np.square(self._qvel).sum(axis=1)
         diverged = warned | ~np.isfinite(motion)
-        if diverged.any():
+        any_diverged = bool(diverged.any())
+        if any_diverged:
             self._forget(diverged)
         heading, place_before = before
         distance_before = self.distance.copy()
@@ -235,12 +236,11 @@ class Locomotion:
         moved = self._xpos[:2, :, 0] - place_before
         forward = forward_reward(moved, heading, self._dt) * self._forward
         control = control_reward(action)
-        if diverged.any():
+        if any_diverged:
             for term in (alive, progress, forward, control):
                 term[diverged] = 0.0
-        reached = (self.distance < REACH_DISTANCE) & ~diverged
-        if reached.any():
-            rows = np.flatnonzero(reached)
+        if self.distance.min() < REACH_DISTANCE:
+            rows = np.flatnonzero((self.distance < REACH_DISTANCE) & ~diverged)
             self.targets_reached[rows] += 1
             self._draw_targets(rows)
             self._measure(rows)
@@ -253,11 +253,12 @@ class Locomotion:
             "diverged": diverged,
             **self.whereabouts(),
         }
-        terminated = ~self._healthy(motion) | diverged
-        return Outcome(alive + progress + forward + control, terminated, diverged, info)
+        fallen = ~self._healthy(motion)
+        return Outcome(alive + progress + forward + control, fallen, diverged, info)
 
     def _forget(self, rows: Flags) -> None:
-        """Zero the physics of copies that have none, so that no NaN reaches the arithmetic."""
+        """Zero the physics of copies that have none: no NaN reaches the arithmetic, and lying on
+        the ground they count as fallen."""
         for planes in (self._xpos, self._cvel, self._com, self._rotation):
             planes[:, rows] = 0.0
         for array in (self._axes, self._angles, self._qvel):

@@ -54,7 +54,7 @@ def make_env(
     render_mode: str | None = None,
     width: int = 480,
     height: int = 480,
-) -> TimeLimit[Any, Any, Any, Any]:
+) -> TimeLimit[Any, Any]:
     """An environment of any body, in the table or not, that truncates as `gymnasium.make`'s do."""
     env = LocomotionEnv(
         body,

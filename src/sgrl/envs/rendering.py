@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 POLE_DISTANCE = 60.0
 """Metres up to which the target itself is drawn."""
+POLE = np.array([0.0, 0.0, 1.5])
+"""From a target on the ground to the top of its pole, metres."""
 TARGET_COLOUR = (0.90, 0.15, 0.20, 1.0)
 CAMERA_DISTANCE = 4.0
 CAMERA_ELEVATION = -18.0
@@ -54,7 +56,8 @@ class FrameRenderer:
         self._renderer.update_scene(data, self.camera)
         if target is not None:
             draw_target(self._renderer.scene, data.xpos[1], target)
-        return self._renderer.render()
+        frame: NDArray[np.uint8] = self._renderer.render()
+        return frame
 
     def close(self) -> None:
         self._renderer.close()
@@ -137,7 +140,7 @@ def draw_target(scene: Any, torso: NDArray[np.float64], target: NDArray[np.float
     offset = foot[:2] - start[:2]
     distance = float(np.hypot(*offset))
     if distance < POLE_DISTANCE:
-        _connect(scene, mujoco.mjtGeom.mjGEOM_CYLINDER, 0.06, foot, foot + [0.0, 0.0, 1.5])
+        _connect(scene, mujoco.mjtGeom.mjGEOM_CYLINDER, 0.06, foot, foot + POLE)
     if distance > 1e-6:
         direction = np.array([*(offset / distance), 0.0])
         _connect(

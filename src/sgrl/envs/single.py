@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import mujoco
@@ -37,7 +37,7 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     `make_env` wrap it in a `TimeLimit`.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array", "human"]}
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array", "human"]}  # noqa: RUF012 (Gymnasium's)
 
     def __init__(
         self,
@@ -80,7 +80,8 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     @property
     def target(self) -> NDArray[np.float64]:
         """Where the target is, (2,) metres in the world."""
-        return self._locomotion.target[0].copy()
+        target: NDArray[np.float64] = self._locomotion.target[0].copy()
+        return target
 
     def _connect(self) -> None:
         self._locomotion.connect(
@@ -136,7 +137,7 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         terminated = bool(outcome.terminated[0])
         return self._last_observation.copy(), float(outcome.reward[0]), terminated, False, info
 
-    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
+    def render(self) -> NDArray[np.uint8] | None:
         """A frame (height, width, 3), or nothing when a window shows it."""
         if self.render_mode == "human":
             if self._window is None:

@@ -31,8 +31,9 @@ class Streams:
         """(len(rows), size) numbers in [0, 1)."""
         places = self.counters[rows, None] + np.arange(1, size + 1, dtype=np.uint64)
         self.counters[rows] += np.uint64(size)
-        bits = _mix(self.keys[rows, None] + places * _STEP)
-        return (bits >> np.uint64(11)) * 2.0**-53
+        bits = _mix(np.add(self.keys[rows, None], places * _STEP, dtype=np.uint64))
+        numbers: NDArray[np.float64] = (bits >> np.uint64(11)) * 2.0**-53
+        return numbers
 
 
 def to_normal(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:

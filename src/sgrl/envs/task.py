@@ -135,12 +135,14 @@ _HEALTH = {
 
 def progress_reward(distance_before: Array, distance_after: Array, dt: Array) -> Array:
     """Speed toward the target on the ground plane, m/s. (copies,)"""
-    return (distance_before - distance_after) / dt
+    speed: Array = (distance_before - distance_after) / dt
+    return speed
 
 
 def forward_reward(moved: Array, heading: Array, dt: Array) -> Array:
     """Speed along the heading before the step, m/s. `moved` and `heading` are (2, copies)."""
-    return (moved[0] * heading[0] + moved[1] * heading[1]) / dt
+    speed: Array = (moved[0] * heading[0] + moved[1] * heading[1]) / dt
+    return speed
 
 
 def control_reward(action: Array) -> Array:

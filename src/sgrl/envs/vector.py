@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import mujoco
@@ -42,7 +42,7 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
     what is real, `split` and `join_actions` go to and from arrays per body without padding.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
+    metadata: dict[str, Any] = {  # noqa: RUF012 (Gymnasium's)
         "render_modes": ["rgb_array"],
         "autoreset_mode": AutoresetMode.SAME_STEP,
     }
@@ -61,7 +61,7 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         width: int = 480,
         height: int = 480,
     ) -> None:
-        """`bodies`: names, collections (their training bodies) or values. `threads` 0: all cores."""
+        """`bodies`: names, collections (their training bodies), values. `threads=0`: all cores."""
         if isinstance(bodies, str | Morphology):
             bodies = [bodies]
         resolved = resolve_bodies(bodies)
@@ -72,7 +72,7 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         self._locomotion = Locomotion(
             [(body, task or task_for(body, variant, yaw), copies) for body in resolved]
         )
-        self._settings = {
+        self._settings: dict[str, Any] = {
             "bodies": resolved,
             "copies": copies,
             "variant": variant,

@@ -29,7 +29,7 @@ def to_spec(body: Morphology) -> mujoco.MjSpec:
     _add_floor(spec, body)
 
     colour = FAMILY_COLOURS.get(body.family, OTHER_COLOUR)
-    nodes = {}
+    nodes: dict[str, mujoco.MjsBody] = {}
     for limb in body.limbs:
         parent = spec.worldbody if limb.parent is None else nodes[limb.parent]
         node = nodes[limb.name] = parent.add_body(name=limb.name, pos=limb.pos)

@@ -9,7 +9,6 @@ import imageio.v2 as imageio
 import numpy as np
 from numpy.typing import NDArray
 
-from sgrl.envs.registration import make_env
 from sgrl.envs.single import LocomotionEnv
 from sgrl.envs.task import Variant
 from sgrl.viewer.files import writable
@@ -67,7 +66,7 @@ def rollout_frames(
 ) -> Iterator[Frame]:
     """Frames of several bodies acting in real time, tiled; who falls starts again."""
     envs = [
-        make_env(body, variant=variant, render_mode="rgb_array", width=size, height=size)
+        LocomotionEnv(body, variant=variant, render_mode="rgb_array", width=size, height=size)
         for body in bodies
     ]
     try:
@@ -76,13 +75,14 @@ def rollout_frames(
         for count in range(round(seconds * FPS)):
             tiles = []
             for i, env in enumerate(envs):
-                single: LocomotionEnv = env.unwrapped
                 while clocks[i] < count / FPS:
-                    clocks[i] += single.dt
-                    observations[i], _, ended, cut, _ = env.step(policy(single, observations[i]))
-                    if ended or cut:
+                    clocks[i] += env.dt
+                    observations[i], _, fallen, _, _ = env.step(policy(env, observations[i]))
+                    if fallen:
                         observations[i], _ = env.reset()
-                tiles.append(env.render())
+                frame = env.render()
+                assert frame is not None
+                tiles.append(frame)
             yield tile(tiles, columns)
     finally:
         for env in envs:
