@@ -1,9 +1,9 @@
 """How much of MuJoCo's own speed is left when it is an environment.
 
-Every figure is a ratio to a peer in the same run: `python benchmarks/env_speed.py`. Physics is
-timed by replaying, in a plain `mujoco.batch.Batch`, states that the environment went through, so
-that both simulate the same contacts. Peers take turns many times over and medians are compared,
-because machines are shared and noisy.
+Every figure is a ratio to a peer in the same run: `python benchmarks/env_speed.py`. Raw physics
+is a plain `mujoco.batch.Batch` that is given the environment's states and actions, so that both
+simulate the same contacts; the two take turns step by step, and the median over many turns
+counts, because machines are shared and noisy.
 """
 
 from __future__ import annotations
@@ -40,15 +40,6 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def take_turns(peers: dict[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """Median seconds of each peer, measured in turn."""
-    seconds: dict[str, list[float]] = {name: [] for name in peers}
-    for _ in range(rounds):
-        for name, peer in peers.items():
-            seconds[name].append(peer())
-    return {name: median(values[1:]) for name, values in seconds.items()}
-
-
 class Replay:
     """A vector environment under random actions, and raw batches that do its physics alone."""
 
@@ -58,31 +49,25 @@ class Replay:
         rng = np.random.default_rng(0)
         shape = (STEPS, *self.env.action_mask.shape)
         self.actions = rng.uniform(-1, 1, shape).astype(np.float32)
-        for action in np.tile(self.actions, (6, 1, 1)):
+        for action in self.actions:
             self.env.step(action)
         self.raw = [
             Batch(compile_model(part.body), part.copies, threads) for part in self.env.parts
         ]
-        self.states: list[list[np.ndarray]] = []
 
-    def environment(self) -> float:
-        """Seconds of the environment's steps; the states they start from are kept."""
-        self.states = []
-        seconds = 0.0
+    def turn(self) -> tuple[float, float]:
+        """Seconds of some steps of the environment, and of their physics alone.
+
+        The two take turns step by step, from the same states under the same actions.
+        """
+        environment = physics = 0.0
         for action in self.actions:
-            self.states.append([batch.state.copy() for batch in self.env.batches])
-            seconds += timed(partial(self.env.step, action))
-        return seconds
-
-    def physics(self) -> float:
-        """Seconds of raw physics from the same states under the same actions."""
-        seconds = 0.0
-        for action, states in zip(self.actions, self.states, strict=True):
-            for part, batch, state in zip(self.env.parts, self.raw, states, strict=True):
-                batch.state[:] = state
-                batch.ctrl[:] = action[part.rows, : part.body.num_actions]
-            seconds += timed(self._step_raw)
-        return seconds
+            for part, own, raw in zip(self.env.parts, self.env.batches, self.raw, strict=True):
+                raw.state[:] = own.state
+                raw.ctrl[:] = action[part.rows, : part.body.num_actions]
+            physics += timed(self._step_raw)
+            environment += timed(partial(self.env.step, action))
+        return environment, physics
 
     def _step_raw(self) -> None:
         for batch in self.raw:
@@ -92,9 +77,9 @@ class Replay:
 def vector_over_raw(bodies: str, copies: int, threads: int, rounds: int) -> tuple[float, float]:
     """Environment steps per second, and as a fraction of raw physics."""
     replay = Replay(bodies, copies, threads)
-    seconds = take_turns({"env": replay.environment, "raw": replay.physics}, rounds)
-    steps = STEPS * replay.env.num_envs
-    return steps / seconds["env"], seconds["raw"] / seconds["env"]
+    turns = [replay.turn() for _ in range(rounds)]
+    speed = STEPS * replay.env.num_envs / median(environment for environment, _ in turns)
+    return speed, median(physics / environment for environment, physics in turns)
 
 
 def vector_over_async(name: str, processes: int, rounds: int) -> float:
@@ -111,10 +96,9 @@ def vector_over_async(name: str, processes: int, rounds: int) -> float:
         return timed(lambda: [peer.step(action) for action in actions])
 
     try:
-        seconds = take_turns({"ours": replay.environment, "async": step_peer}, rounds)
+        return median(step_peer() / replay.turn()[0] for _ in range(rounds))
     finally:
         peer.close()
-    return seconds["async"] / seconds["ours"]
 
 
 def single_overhead(name: str, rounds: int) -> float:

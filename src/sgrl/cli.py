@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -57,6 +58,8 @@ def demo(out: Path = Path("demo"), seconds: float = 6.0) -> None:
     from sgrl.viewer.gallery import write_gallery
     from sgrl.viewer.video import random_policy, rollout_frames, write_video
 
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"--seconds must be a positive number, not {seconds}")
     envs()
     picture, video = out / "bodies.png", out / "random.mp4"
     print("\ndrawing all bodies ...")

@@ -23,7 +23,7 @@ def test_numbers_are_uniform_and_uncorrelated():
 
 
 def test_normal_numbers():
-    streams = Streams(1)
+    streams = Streams(1, longest=100_000)
     row = np.zeros(1, np.intp)
     streams.seed(row, np.array([3], np.uint64))
     pairs = streams.uniform(row, 100_000)

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import gymnasium
 import numpy as np
@@ -9,10 +10,12 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 import sgrl
-from sgrl.envs import LocomotionEnv, LocomotionVectorEnv, task_for
+from sgrl.envs import Health, LocomotionEnv, LocomotionVectorEnv, task_for
 from sgrl.envs.observation import FEATURES
 from sgrl.morphology import body_names, get_body, get_collection
 
+HOPPER_TASK = task_for(get_body("3d_hopper_5_full"))
+NO_LIMB = Health(0.5, height_limbs=("torso", "wing"))
 FULL = ("3d_hopper_5_full", "3d_walker_7_full", "3d_humanoid_9_full", "3d_cheetah_14_full")
 
 
@@ -208,6 +211,39 @@ def test_padding_is_zero_and_its_actions_do_nothing(mix):
     assert np.abs(limbs[mix.limb_mask]).max(axis=1).min() > 0
 
 
+def test_shared_arrays_can_not_be_written():
+    env = sgrl.make_vec("3d_hopper_5_full", 2)
+    _, infos = env.reset(seed=0)
+    for shared in (env.limb_mask, env.action_mask, env.body_index, infos["_target"]):
+        with pytest.raises(ValueError, match="read-only"):
+            shared[:] = 0
+
+
+def test_models_are_not_shared():
+    env = LocomotionEnv("3d_hopper_5_full")
+    env.model.opt.gravity[:] = 0
+    env.reset(seed=0)
+    data = sgrl.make_vec("3d_hopper_5_full", 1)
+    data.reset(seed=0)
+    assert data.get_data(0).model.opt.gravity[2] == -9.81
+    assert LocomotionEnv("3d_hopper_5_full").model.opt.gravity[2] == -9.81
+
+
+def test_a_collection_is_accepted_as_a_value():
+    env = sgrl.make_vec(get_collection("3d_hopper++"), 2)
+    assert [part.body.num_limbs for part in env.parts] == [3, 4, 5]
+
+
+def test_joining_and_splitting_check_their_input(mix):
+    with pytest.raises(ValueError, match="23 bodies need as many arrays, not 1"):
+        mix.join_actions([np.zeros((2, 3))])
+    wrong = [np.zeros((2, part.body.num_actions + 1)) for part in mix.parts]
+    with pytest.raises(ValueError, match=r"takes actions \(2, "):
+        mix.join_actions(wrong)
+    with pytest.raises(ValueError, match="46 copies have as many rows, not 3"):
+        mix.split(np.zeros((3, 14 * FEATURES)))
+
+
 def test_names_values_and_repeats_can_be_mixed():
     own = get_body("3d_walker_7_full").cut("left_foot", name="limper")
     env = sgrl.make_vec([own, "3d_hopper++", own], 1)
@@ -234,9 +270,13 @@ def test_a_saved_state_goes_on_to_the_bit(bodies):
 
 
 def test_a_state_of_other_bodies_is_refused():
-    state = sgrl.make_vec("3d_hopper_5_full", 2).get_state()
-    with pytest.raises(ValueError, match="other bodies or another number of copies"):
-        sgrl.make_vec("3d_hopper_5_full", 3).set_state(state)
+    arm = sgrl.make_vec("3d_humanoid_7_left_arm", 2)
+    with pytest.raises(gymnasium.error.ResetNeeded, match="call reset"):
+        arm.get_state()
+    arm.reset(seed=0)
+    for name, copies in (("3d_humanoid_7_left_arm", 3), ("3d_humanoid_7_right_arm", 2)):
+        with pytest.raises(ValueError, match="other bodies or another number of copies"):
+            sgrl.make_vec(name, copies).set_state(arm.get_state())
 
 
 def test_returned_arrays_are_the_callers():
@@ -258,6 +298,14 @@ def test_seeds_may_be_given_one_by_one():
     listed, _ = env.reset(seed=[5, 6, 7])
     np.testing.assert_array_equal(together, listed)
     assert not np.array_equal(env.reset()[0], listed)
+    numbers, _ = env.reset(seed=np.array([5, 6, 7]))
+    np.testing.assert_array_equal(numbers, listed)
+    fresh, _ = sgrl.make_vec("3d_hopper_5_full", 3).reset(seed=[None, 6, None])
+    np.testing.assert_array_equal(fresh[1], listed[1])
+    assert not np.array_equal(fresh[0], fresh[2])
+    for bad in (-1, 1.5, 2**63, [1, 2.5, 3], [1, -2, 3]):
+        with pytest.raises(ValueError, match="whole number"):
+            env.reset(seed=bad)
     with pytest.raises(ValueError, match="3 copies need as many seeds, not 2"):
         env.reset(seed=[1, 2])
 
@@ -309,7 +357,7 @@ def test_every_start_can_be_turned_the_same_way():
     for _ in range(5):
         env.step(np.zeros(env.action_space.shape))
         fresh = env.get_state()["episode_steps"] == 0
-        qpos = env.batches[0].qpos[fresh]
+        qpos = np.array([env.get_data(row).qpos for row in np.flatnonzero(fresh)]).reshape(-1, 46)
         assert np.abs(qpos[:, 6]).max(initial=0) < 0.2
         assert qpos[:, 3].min(initial=1) > 0.9
 
@@ -322,7 +370,20 @@ def test_every_start_can_be_turned_the_same_way():
         (lambda: sgrl.make_vec("3d_hoper++"), r"did you mean 3d_hopper\+\+"),
         (lambda: sgrl.make_vec("3d_hopper_5_full", render_mode="film"), "unknown render_mode"),
         (lambda: sgrl.make_vec("3d_hopper_5_full", variant="v3"), "unknown variant 'v3'"),
+        (lambda: sgrl.make_vec("3d_hopper_5_full", max_episode_steps=0), "must be 1 or more"),
+        (lambda: sgrl.make_vec("3d_hopper_5_full", threads=-1), "threads must be 0"),
+        (lambda: sgrl.make_vec("3d_hopper_5_full", width=0), "width of a frame must be"),
+        (lambda: sgrl.make_vec("3d_hopper_5_full", yaw=np.nan), "yaw must be a finite angle"),
         (lambda: sgrl.make_env("3d_hopper_6_full"), "did you mean 3d_hopper_5_full"),
+        (lambda: sgrl.make_env("3d_hopper_5_full", height=2.5), "height of a frame must be"),
+        (
+            lambda: sgrl.make_env("3d_hopper_5_full", task=HOPPER_TASK, yaw=1.0),
+            "yaw as a field of the task",
+        ),
+        (
+            lambda: sgrl.make_env("3d_walker_7_full", task=replace(HOPPER_TASK, health=NO_LIMB)),
+            "no limb 'wing'",
+        ),
     ],
 )
 def test_what_can_not_be_made_says_why(call, message):

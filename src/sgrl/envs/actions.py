@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ from numpy.typing import NDArray
 def checked_actions(actions: NDArray[Any]) -> NDArray[np.float64]:
     """Actions (copies, motors) as float64 within [-1, 1]; NaN and infinity are refused."""
     checked = np.asarray(actions, np.float64)
-    finite = np.isfinite(checked)
-    if not finite.all():
-        copies = np.flatnonzero(~finite.all(axis=1))
+    # Bounded first, the sum tells by one number whether there is a NaN to look for.
+    bounded: NDArray[np.float64] = np.minimum(np.maximum(checked, -1.0), 1.0)
+    infinite = np.abs(checked).max(initial=0.0) == np.inf
+    if infinite or not math.isfinite(bounded.sum()):
+        copies = np.flatnonzero(~np.isfinite(checked).all(axis=1))
         shown = ", ".join(map(str, copies[:5])) + (", ..." if len(copies) > 5 else "")
         raise ValueError(
             f"the action of copy {shown} has NaN or infinite values; "
             "nothing was stepped. Check the policy that made it"
         )
-    return np.clip(checked, -1.0, 1.0)
+    return bounded

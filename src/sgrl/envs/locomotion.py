@@ -9,6 +9,7 @@ with zeros. Everything is in the world frame.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from sgrl.envs.task import (
     PHYSICS_STEPS,
     REACH_DISTANCE,
     Array,
+    Health,
     Task,
     control_reward,
     forward_reward,
@@ -62,7 +64,7 @@ class Outcome:
     reward: Array
     terminated: Flags
     diverged: Flags
-    """Simulations that blew up: terminated, with a reward of 0, and no state to observe."""
+    """Simulations that blew up: terminated, with a reward of 0 and an observation of zeros."""
     info: dict[str, NDArray[Any]]
 
 
@@ -81,35 +83,37 @@ class Locomotion:
         self.limb_mask = np.zeros((copies, limbs), np.bool_)
         self.body_index = np.zeros(copies, np.intp)
 
-        self.streams = Streams(copies)
+        # A start draws yaw and target (3), qpos and, for normal numbers, twice qvel.
+        self.streams = Streams(copies, longest=22 + 9 * limbs)
         self.target = np.zeros((copies, 2))
         self.distance = np.zeros(copies)
         self.targets_reached = np.zeros(copies, np.int64)
 
         # Physics of all copies side by side, filled by `read`. Coordinates come first, so that
-        # each is one contiguous plane (copies, limbs).
+        # each is one contiguous plane (copies, limbs). Planes of `_twist`: angular velocity y and
+        # z, then MuJoCo's cvel, which is angular x, y, z and linear x, y, z; with y and z before
+        # x, a cross product is two products of slices.
         self._xpos = np.zeros((3, copies, limbs))
-        self._cvel = np.zeros((6, copies, limbs))
         self._com = np.zeros((3, copies, 1))
-        self._axes = np.zeros((copies, limbs, 9))
-        self._angles = np.zeros((copies, limbs, 3))
+        self._twist = np.zeros((8, copies, limbs))
         self._rotation = np.zeros((9, copies))
         self._qvel = np.zeros((copies, 6 + 3 * (limbs - 1)))
         self._transfers: list[list[tuple[Array, Array]]] = [[] for _ in self.parts]
         self._states: list[tuple[Array, Array]] = []
 
-        self._constant = np.zeros((copies, limbs, layout.FEATURES), np.float32)
-        self._angle_slope = np.zeros((copies, limbs, 3))
-        self._angle_offset = np.zeros((copies, limbs, 3))
+        # The observation in double precision, plane by plane; what never changes is filled here.
+        self._planes = np.zeros((layout.FEATURES, copies, limbs))
+        self._angle_slope = np.zeros((3, copies, limbs))
+        self._angle_offset = np.zeros((3, copies, limbs))
         self._ignored_height = np.full((copies, limbs), np.inf)
         for index, part in enumerate(self.parts):
             body, rows, count = part.body, part.rows, part.body.num_limbs
             self.limb_mask[rows, :count] = True
             self.body_index[rows] = index
-            self._constant[rows, :count] = layout.constant_part(body)
+            self._planes[:, rows, :count] = layout.constant_part(body).T[:, None]
             slope, offset = layout.angle_scale(body)
-            self._angle_slope[rows, :count] = slope
-            self._angle_offset[rows, :count] = offset
+            self._angle_slope[:, rows, :count] = slope.T[:, None]
+            self._angle_offset[:, rows, :count] = offset.T[:, None]
             counted = [body.limb_names.index(name) for name in part.task.health.height_limbs]
             self._ignored_height[rows, counted] = 0.0
         self._padding = ~self.limb_mask
@@ -126,14 +130,9 @@ class Locomotion:
         self._nearest = per_copy(lambda part: part.task.target_distance[0])
         self._farthest = per_copy(lambda part: part.task.target_distance[1])
         self._follow = per_copy(lambda part: part.task.targets_follow)
-        self._min_height = per_copy(lambda part: part.task.health.min_height)
-        self._max_height = per_copy(lambda part: part.task.health.max_height)
-        self._max_pitch = per_copy(lambda part: part.task.health.max_pitch)
-        self._max_roll = per_copy(lambda part: part.task.health.max_roll)
-        self._max_tilt = per_copy(lambda part: part.task.health.max_tilt)
-        self._max_size = per_copy(lambda part: part.task.health.max_size)
-        self._min_motion = per_copy(lambda part: part.task.health.min_motion)
-        self._size_matters = bool(np.isfinite(self._max_size).any())
+        bounds = np.array([_bounds(part.task.health) for part in self.parts]).transpose(1, 2, 0)
+        self._low, self._high = np.repeat(bounds, [part.copies for part in self.parts], axis=2)
+        self._size_matters = bool(np.isfinite(self._high[6]).any())
 
     def connect(self, fields: Sequence[Mapping[str, Array]]) -> None:
         """Take the live physics arrays of each part, one for each of `PHYSICS_FIELDS`."""
@@ -145,11 +144,17 @@ class Locomotion:
             self._states.append((own["qpos"], own["qvel"]))
             self._transfers.append(
                 [
-                    (self._xpos[:, rows, :limbs], own["xpos"][:, 1:].transpose(2, 0, 1)),
-                    (self._cvel[:, rows, :limbs], own["cvel"][:, 1:].transpose(2, 0, 1)),
+                    (self._xpos[:, rows, :limbs], _planes(own["xpos"][:, 1:])),
                     (self._com[:, rows, 0], own["subtree_com"][:, 1].T),
-                    (self._axes[rows, 1:limbs], own["xaxis"][:, 1:].reshape(*joints, 9)),
-                    (self._angles[rows, 1:limbs], own["qpos"][:, 7:].reshape(*joints, 3)),
+                    (self._twist[2:, rows, :limbs], _planes(own["cvel"][:, 1:])),
+                    (
+                        self._planes[layout.AXES, rows, 1:limbs],
+                        _planes(own["xaxis"][:, 1:].reshape(*joints, 9)),
+                    ),
+                    (
+                        self._planes[layout.ANGLES, rows, 1:limbs],
+                        _planes(own["qpos"][:, 7:].reshape(*joints, 3)),
+                    ),
                     (self._rotation[:, rows], own["xmat"][:, 1].T),
                     (self._qvel[rows, : 6 + 3 * (limbs - 1)], own["qvel"]),
                 ]
@@ -163,53 +168,50 @@ class Locomotion:
     def begin(self, index: int, local: Rows, start: Start) -> None:
         """Write the start of new episodes into the physics of these copies of part `index`.
 
-        The caller then computes positions and velocities, calls `read`, and `place_targets`.
+        The caller then computes positions and velocities and calls `read`.
         """
         part, (qpos_out, qvel_out) = self.parts[index], self._states[index]
         rows, task = part.start + local, part.task
         nq, nv = qpos_out.shape[1], qvel_out.shape[1]
 
         # Drawn even where the start is given, so that options leave the stream as it is.
-        draws = self.streams.uniform(rows, 1 + nq + 2 * nv)
-        yaw = 2 * np.pi * draws[:, 0]
-        qpos = task.position_noise * (2 * draws[:, 1 : 1 + nq] - 1)
-        first, second = draws[:, 1 + nq : 1 + nq + nv], draws[:, 1 + nq + nv :]
-        if task.normal_velocity_noise:
-            qvel = task.velocity_noise * to_normal(first, second)
-        else:
-            qvel = task.velocity_noise * (2 * first - 1)
+        normal = task.normal_velocity_noise
+        draws = self.streams.uniform(rows, 3 + nq + (2 if normal else 1) * nv)
+        half_yaw = np.pi * draws[:, 0]
+        qpos = task.position_noise * (2 * draws[:, 3 : 3 + nq] - 1)
+        first, second = draws[:, 3 + nq : 3 + nq + nv], draws[:, 3 + nq + nv :]
+        qvel = task.velocity_noise * (to_normal(first, second) if normal else 2 * first - 1)
 
         if start.yaw is not None:
-            yaw = start.yaw[rows]
+            half_yaw = start.yaw[rows] / 2
         elif task.yaw is not None:
-            yaw[:] = task.yaw
+            half_yaw[:] = task.yaw / 2
         qpos[:, 2] += part.body.torso_height
-        qpos[:, 3] += np.cos(yaw / 2)
-        qpos[:, 6] += np.sin(yaw / 2)
+        qpos[:, 3] += np.cos(half_yaw)
+        qpos[:, 6] += np.sin(half_yaw)
         qpos[:, 3:7] /= np.sqrt(np.square(qpos[:, 3:7]).sum(axis=1, keepdims=True))
-        qpos_out[local] = qpos if start.qpos is None else start.qpos[rows]
-        qvel_out[local] = qvel if start.qvel is None else start.qvel[rows]
-
-    def place_targets(self, rows: Rows, start: Start) -> None:
-        """First targets of new episodes, at the torsos' places in the last `read`."""
+        if start.qpos is not None:
+            qpos = start.qpos[rows]
+        if start.qvel is not None:
+            qvel = start.qvel[rows]
+        qpos_out[local] = qpos
+        qvel_out[local] = qvel
         self.targets_reached[rows] = 0
-        self._draw_targets(rows)
+        self._place_targets(rows, draws[:, 1:3], qpos[:, :2])
         if start.target is not None:
             self.target[rows] = start.target[rows]
-        self._measure(rows)
+            offset = self.target[rows] - qpos[:, :2]
+            self.distance[rows] = np.hypot(offset[:, 0], offset[:, 1])
 
-    def _draw_targets(self, rows: Rows) -> None:
-        draws = self.streams.uniform(rows, 2)
+    def _place_targets(self, rows: Rows, draws: Array, place: Array) -> None:
+        """New targets for agents at `place`, both (rows, 2), from uniform `draws`."""
         angle = 2 * np.pi * draws[:, 0]
         nearest = self._nearest[rows]
-        distance = nearest + (self._farthest[rows] - nearest) * draws[:, 1]
-        around = self._follow[rows]
-        self.target[rows, 0] = distance * np.cos(angle) + around * self._xpos[0, rows, 0]
-        self.target[rows, 1] = distance * np.sin(angle) + around * self._xpos[1, rows, 0]
-
-    def _measure(self, rows: Rows | slice = slice(None)) -> None:
-        x, y = self._xpos[0, rows, 0], self._xpos[1, rows, 0]
-        self.distance[rows] = np.hypot(self.target[rows, 0] - x, self.target[rows, 1] - y)
+        reach = nearest + (self._farthest[rows] - nearest) * draws[:, 1]
+        offset = np.array([reach * np.cos(angle), reach * np.sin(angle)])
+        offset -= (1.0 - self._follow[rows]) * place.T
+        self.target[rows] = place + offset.T
+        self.distance[rows] = np.hypot(offset[0], offset[1])
 
     def heading_and_place(self) -> tuple[Array, Array]:
         """Unit heading and place on the ground of all torsos, (2, copies) each."""
@@ -223,18 +225,20 @@ class Locomotion:
         `action` is clipped, (copies, motors); `warned` are copies whose physics gave up.
         """
         motion = np.square(self._qvel).sum(axis=1)
-        diverged = warned | ~np.isfinite(motion)
-        any_diverged = bool(diverged.any())
+        diverged = warned
+        any_diverged = bool(warned.any()) or not math.isfinite(motion.sum())
         if any_diverged:
+            diverged = warned | ~np.isfinite(motion)
             self._forget(diverged)
         heading, place_before = before
         distance_before = self.distance.copy()
-        self._measure()
+        place = self._xpos[:2, :, 0]
+        offset = self.target.T - place
+        np.hypot(offset[0], offset[1], out=self.distance)
 
         alive = self._alive_bonus.copy()
         progress = progress_reward(distance_before, self.distance, self._dt)
-        moved = self._xpos[:2, :, 0] - place_before
-        forward = forward_reward(moved, heading, self._dt) * self._forward
+        forward = forward_reward(place - place_before, heading, self._dt) * self._forward
         control = control_reward(action)
         if any_diverged:
             for term in (alive, progress, forward, control):
@@ -242,8 +246,7 @@ class Locomotion:
         if self.distance.min() < REACH_DISTANCE:
             rows = np.flatnonzero((self.distance < REACH_DISTANCE) & ~diverged)
             self.targets_reached[rows] += 1
-            self._draw_targets(rows)
-            self._measure(rows)
+            self._place_targets(rows, self.streams.uniform(rows, 2), place[:, rows].T)
         info: dict[str, NDArray[Any]] = {
             "reward_alive": alive,
             "reward_progress": progress,
@@ -259,10 +262,11 @@ class Locomotion:
     def _forget(self, rows: Flags) -> None:
         """Zero the physics of copies that have none: no NaN reaches the arithmetic, and lying on
         the ground they count as fallen."""
-        for planes in (self._xpos, self._cvel, self._com, self._rotation):
+        for planes in (self._xpos, self._com, self._twist, self._rotation):
             planes[:, rows] = 0.0
-        for array in (self._axes, self._angles, self._qvel):
-            array[rows] = 0.0
+        for part in (layout.AXES, layout.ANGLES):
+            self._planes[part, rows] = 0.0
+        self._qvel[rows] = 0.0
 
     def whereabouts(self) -> dict[str, NDArray[Any]]:
         """Targets and the distance to them, metres on the ground."""
@@ -273,56 +277,49 @@ class Locomotion:
         }
 
     def _healthy(self, motion: Array) -> Flags:
-        rotation, height = self._rotation, self._xpos[2, :, 0]
-        lowest = (self._xpos[2] + self._ignored_height).min(axis=1)
-        pitch = np.arcsin(rotation[6].clip(-1.0, 1.0))
-        roll = np.arctan2(rotation[7], rotation[8])
-        tilt = np.arccos(rotation[8].clip(-1.0, 1.0))
-        healthy: Flags = (
-            (lowest > self._min_height)
-            & (height < self._max_height)
-            & (np.abs(pitch) < self._max_pitch)
-            & (np.abs(roll) < self._max_roll)
-            & (tilt < self._max_tilt)
-            & (motion > self._min_motion)
-        )
+        """Whether everything is within the bounds of `_bounds`, in the same order."""
+        values = np.empty_like(self._low)
+        np.min(self._xpos[2] + self._ignored_height, axis=1, out=values[0])
+        values[1] = self._xpos[2, :, 0]
+        values[2:4] = self._rotation[6::2]
+        np.arctan2(self._rotation[7], self._rotation[8], out=values[4])
+        values[5] = motion
+        values[6] = 0.0
         if self._size_matters:
-            angles = np.abs(self._angles.reshape(self.copies, -1)).max(axis=1)
-            speeds = np.abs(self._qvel).max(axis=1)
-            healthy &= np.maximum(np.maximum(angles, speeds), height) < self._max_size
+            angles = np.abs(self._planes[layout.ANGLES]).max(axis=(0, 2))
+            np.max(np.abs(self._qvel), axis=1, out=values[6])
+            np.maximum(values[6], np.maximum(angles, values[1]), out=values[6])
+        inside = (values > self._low) & (values < self._high)
+        healthy: Flags = np.logical_and.reduce(inside)
         return healthy
 
-    def observe(self, rows: Rows | slice = slice(None)) -> NDArray[np.float32]:
-        """Observations of these copies, (rows, max_limbs * 41), zero in the padding."""
-        xpos, cvel, angles = self._xpos[:, rows], self._cvel[:, rows], self._angles[rows]
-        limbs = self._constant[rows].copy()
-
-        # MuJoCo's cvel is (angular, linear at the body's centre of mass); move it to each origin.
-        velocities = np.empty((2, *xpos.shape))
-        moving, turning = velocities
-        turning[:] = wx, wy, wz = cvel[:3]
-        rx, ry, rz = xpos - self._com[:, rows]
-        moving[0] = cvel[3] + (wy * rz - wz * ry)
-        moving[1] = cvel[4] + (wz * rx - wx * rz)
-        moving[2] = cvel[5] + (wx * ry - wy * rx)
+    def observe(self, out: NDArray[np.float32], rows: Rows | slice = slice(None)) -> None:
+        """Write the observations of these copies to `out`, (rows, limbs, 41)."""
+        planes, xpos, twist = self._planes[:, rows], self._xpos[:, rows], self._twist[:, rows]
+        velocities = planes[layout.VELOCITIES].reshape(2, 3, *planes.shape[1:])
+        # MuJoCo's linear velocity is that at the body's centre of mass; move it to each origin.
+        arm = np.empty((5, *planes.shape[1:]))
+        np.subtract(xpos, self._com[:, rows], out=arm[2:])
+        arm[:2] = arm[3:]
+        twist[:2] = twist[3:5]
+        cross = twist[:3] * arm[1:4] - twist[1:4] * arm[:3]
+        np.add(twist[5:], cross, out=velocities[0])
+        velocities[1] = twist[2:5]
         speeds = np.sqrt(np.square(velocities).sum(axis=1, keepdims=True))
         velocities *= layout.MAX_SPEED / np.maximum(speeds, layout.MAX_SPEED)
 
         torso = xpos[:, :, :1]
-        offset = self.target[rows] - torso[:2, :, 0].T
-        direction = offset / self.distance[rows, None]
-        limbs[..., layout.POSITION] = (xpos - torso).transpose(1, 2, 0)
-        limbs[..., layout.TARGET.start : layout.TARGET.stop - 1] = direction[:, None]
-        limbs[..., layout.VELOCITIES] = velocities.reshape(6, *xpos.shape[1:]).transpose(1, 2, 0)
-        limbs[..., layout.AXES] = self._axes[rows]
-        limbs[..., layout.ANGLES] = angles
-        limbs[..., layout.SCALED_ANGLES] = (
-            angles * self._angle_slope[rows] + self._angle_offset[rows]
-        )
-        limbs[..., layout.HEIGHT] = xpos[2]
+        offset = self.target[rows].T - torso[:2, :, 0]
+        direction = offset / np.maximum(self.distance[rows], 1e-9)
+        np.subtract(xpos, torso, out=planes[layout.POSITION])
+        planes[layout.TARGET][:2] = direction[:, :, None]
+        scaled = planes[layout.SCALED_ANGLES]
+        np.multiply(planes[layout.ANGLES], self._angle_slope[:, rows], out=scaled)
+        scaled += self._angle_offset[:, rows]
+        planes[layout.HEIGHT] = xpos[2]
+        out[...] = planes.transpose(1, 2, 0)
         if self._is_padded:
-            limbs[self._padding[rows]] = 0.0
-        return limbs.reshape(len(limbs), -1)
+            out[self._padding[rows]] = 0.0
 
     def get_state(self) -> dict[str, NDArray[Any]]:
         """Everything but physics, as copies."""
@@ -337,5 +334,24 @@ class Locomotion:
         self.target[:] = state["target"]
         self.distance[:] = state["distance"]
         self.targets_reached[:] = state["targets_reached"]
-        self.streams.keys[:] = state["stream_keys"]
-        self.streams.counters[:] = state["stream_counters"]
+        self.streams.restore(np.arange(self.copies), state["stream_keys"], state["stream_counters"])
+
+
+def _planes(array: Array) -> Array:
+    """A view with the last dimension first."""
+    return array.transpose(2, 0, 1)
+
+
+def _bounds(health: Health) -> tuple[list[float], list[float]]:
+    """Lower and upper bounds of what `Locomotion._healthy` computes.
+
+    In its order: height of the lowest limb, height of the torso, minus the sine of the pitch,
+    cosine of the tilt, roll, motion, size. Sine and cosine stand for their angles because
+    they are entries of the torso's rotation matrix.
+    """
+    inf = math.inf
+    pitch = math.sin(health.max_pitch) if health.max_pitch < math.pi / 2 else inf
+    tilt = math.cos(health.max_tilt) if health.max_tilt < math.pi else -inf
+    low = [health.min_height, -inf, -pitch, tilt, -health.max_roll, health.min_motion, -inf]
+    high = [inf, health.max_height, pitch, inf, health.max_roll, inf, health.max_size]
+    return low, high

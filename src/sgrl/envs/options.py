@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 
 _KNOWN = ("yaw", "target", "qpos", "qvel")
+LARGEST = 1e10
+"""MuJoCo takes a larger number for a simulation that has blown up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +33,11 @@ class Start:
 RANDOM_START = Start()
 
 
-def parse_options(
-    options: Mapping[str, Any] | None, copies: int, nq: int | None, nv: int | None
-) -> Start:
+def parse_options(options: Mapping[str, Any] | None, copies: int, limbs: int | None) -> Start:
     """Check the options of a reset and give each a row per copy.
 
-    A value may be one for all copies or one for each. `nq` and `nv` are None for a mix of
-    bodies, whose states have no common length.
+    A value may be one for all copies or one for each. `limbs` is None for a mix of bodies,
+    whose states have no common length.
     """
     if not options:
         return RANDOM_START
@@ -49,7 +49,7 @@ def parse_options(
         raise ValueError("reset option 'qvel' goes with 'qpos'; give both")
     if "yaw" in given and "qpos" in given:
         raise ValueError("reset options 'yaw' and 'qpos' both set the orientation; give one")
-    if "qpos" in given and (nq is None or nv is None):
+    if "qpos" in given and limbs is None:
         raise ValueError(
             "reset option 'qpos' needs copies of one body; bodies of a mix differ in length"
         )
@@ -57,16 +57,17 @@ def parse_options(
     yaw = _rows(given, "yaw", copies, ())
     target = _rows(given, "target", copies, (2,))
     qpos = qvel = None
-    if nq is not None and nv is not None and "qpos" in given:
-        qpos = _rows(given, "qpos", copies, (nq,))
-        qvel = _rows(given, "qvel", copies, (nv,))
+    if limbs is not None and "qpos" in given:
+        hinges = 3 * (limbs - 1)
+        qpos = _rows(given, "qpos", copies, (7 + hinges,))
+        qvel = _rows(given, "qvel", copies, (6 + hinges,))
         assert qpos is not None
         norm = np.linalg.norm(qpos[:, 3:7], axis=1, keepdims=True)
         if (norm < 1e-6).any():
             raise ValueError("reset option 'qpos': the quaternion qpos[3:7] must not be zero")
         qpos[:, 3:7] = np.where(np.abs(norm - 1) > 1e-9, qpos[:, 3:7] / norm, qpos[:, 3:7])
         if qvel is None:
-            qvel = np.zeros((copies, nv))
+            qvel = np.zeros((copies, 6 + hinges))
     if target is not None:
         # A start within the noise of the origin counts as on it.
         torso = np.zeros((copies, 2)) if qpos is None else qpos[:, :2]
@@ -93,6 +94,28 @@ def _rows(
     if value.shape not in (shape, (copies, *shape)):
         each = f" or {(copies, *shape)}" if copies > 1 else ""
         raise ValueError(f"reset option {key!r} must have shape {shape}{each}, not {value.shape}")
-    if not np.isfinite(value).all():
-        raise ValueError(f"reset option {key!r} must be finite")
+    if not (np.abs(value) < LARGEST).all():
+        raise ValueError(f"reset option {key!r} must be finite and below {LARGEST:g} in size")
     return np.array(np.broadcast_to(value, (copies, *shape)))
+
+
+def parse_seeds(
+    seed: int | Sequence[int | None] | None, copies: int
+) -> tuple[NDArray[np.intp], NDArray[np.uint64]]:
+    """Which copies are seeded, and with what: copy i with `seed + i`, or with `seed[i]`."""
+    if seed is None:
+        seeds: list[int | None] = [None] * copies
+    elif isinstance(seed, int | np.integer):
+        seeds = [int(seed) + i for i in range(copies)]
+    elif isinstance(seed, Sequence | np.ndarray):
+        seeds = list(seed)
+        if len(seeds) != copies:
+            raise ValueError(f"{copies} copies need as many seeds, not {len(seeds)}")
+    else:
+        raise ValueError(f"a seed is a whole number or one for each copy, not {seed!r}")
+    for value in seeds:
+        whole = value is None or isinstance(value, int | np.integer)
+        if not whole or (value is not None and not 0 <= value < 2**63):
+            raise ValueError(f"a seed is a whole number from 0 to 2**63 - 1, not {value!r}")
+    rows = np.array([i for i, value in enumerate(seeds) if value is not None], np.intp)
+    return rows, np.array([value for value in seeds if value is not None], np.uint64)

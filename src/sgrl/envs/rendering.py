@@ -6,10 +6,13 @@ a target that is near, and an arrow on the ground points to one that is not.
 
 from __future__ import annotations
 
+import atexit
 import copy
 import os
 import sys
+import threading
 import time
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import mujoco
@@ -73,11 +76,24 @@ class Window:
                 'render_mode="human" needs a screen and there is none (DISPLAY is not set); '
                 'use render_mode="rgb_array"'
             )
+        import glfw
         from mujoco import viewer
 
+        # MuJoCo would end the whole process where GLFW finds no screen.
+        with warnings.catch_warnings(action="ignore"):
+            if not glfw.init():
+                raise RuntimeError(
+                    'render_mode="human" can\'t open a window on the screen '
+                    f"{os.environ.get('DISPLAY') or os.environ.get('WAYLAND_DISPLAY')}; "
+                    'use render_mode="rgb_array"'
+                )
+        others = set(threading.enumerate())
         self._handle: Handle = viewer.launch_passive(
             model, data, show_left_ui=False, show_right_ui=False
         )
+        self._threads = [thread for thread in threading.enumerate() if thread not in others]
+        # Left open, the window must close before MuJoCo ends GLFW, or Python crashes at exit.
+        atexit.register(self.close)
         with self._handle.lock():
             camera = tracking_camera()
             self._handle.cam.type = mujoco.mjtCamera.mjCAMERA_TRACKING
@@ -100,7 +116,17 @@ class Window:
             self._shown = time.monotonic()
 
     def close(self) -> None:
+        atexit.unregister(self.close)
         self._handle.close()
+        for thread in self._threads:
+            thread.join(timeout=5.0)
+
+
+def check_frame_size(width: int, height: int) -> None:
+    """Refuse what no frame can have."""
+    for name, size in (("width", width), ("height", height)):
+        if not isinstance(size, int) or size < 1:
+            raise ValueError(f"{name} of a frame must be 1 pixel or more, not {size!r}")
 
 
 def has_display() -> bool:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from sgrl.envs.actions import checked_actions
 from sgrl.envs.locomotion import PHYSICS_FIELDS, Locomotion
 from sgrl.envs.observation import FEATURES
-from sgrl.envs.options import parse_options
-from sgrl.envs.rendering import FrameRenderer, Window
-from sgrl.envs.task import PHYSICS_STEPS, Task, Variant, task_for
+from sgrl.envs.options import parse_options, parse_seeds
+from sgrl.envs.rendering import FrameRenderer, Window, check_frame_size
+from sgrl.envs.task import PHYSICS_STEPS, Task, Variant, fit_task
 from sgrl.morphology import Morphology, compile_model, get_body
 
 Observation = NDArray[np.float32]
@@ -56,7 +56,8 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
                 f"unknown render_mode {render_mode!r}; there are rgb_array, human and None"
             )
         self.body = get_body(body) if isinstance(body, str) else body
-        self.task = task or task_for(self.body, variant, yaw)
+        self.task = fit_task(self.body, task, variant, yaw)
+        check_frame_size(width, height)
         self.model: mujoco.MjModel = copy.copy(compile_model(self.body))
         self.data = mujoco.MjData(self.model)
         self.render_mode = render_mode
@@ -66,7 +67,7 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._connect()
         self._renderer: FrameRenderer | None = None
         self._window: Window | None = None
-        self._last_observation: Observation | None = None
+        self._started = False
 
         size = self.body.num_limbs * FEATURES
         self.observation_space = spaces.Box(-np.inf, np.inf, (size,), np.float32)
@@ -92,7 +93,8 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Start an episode. `options`: yaw, target, qpos with qvel (see docs/environments.md)."""
-        start = parse_options(options, 1, self.model.nq, self.model.nv)
+        start = parse_options(options, 1, self.body.num_limbs)
+        parse_seeds(seed, 1)
         unseeded = self._np_random is None
         super().reset(seed=seed)
         if seed is not None or unseeded:
@@ -102,18 +104,22 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._locomotion.begin(0, _ONLY, start)
         mujoco.mj_step1(self.model, self.data)
         self._locomotion.read(0)
-        self._locomotion.place_targets(_ONLY, start)
-        self._last_observation = self._locomotion.observe()[0]
+        self._started = True
         if self.render_mode == "human":
             self.render()
         info = {key: value[0] for key, value in self._locomotion.whereabouts().items()}
-        return self._last_observation, info
+        return self._observation(), info
+
+    def _observation(self) -> Observation:
+        limbs = np.empty((1, self.body.num_limbs, FEATURES), np.float32)
+        self._locomotion.observe(limbs)
+        return limbs.reshape(-1)
 
     def step(
         self, action: NDArray[np.float32]
     ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """One control step: four physics steps under one action, clipped to [-1, 1]."""
-        if self._last_observation is None:
+        if not self._started:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
         action = np.asarray(action)
         if action.shape != self.action_space.shape:
@@ -129,13 +135,11 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._locomotion.read(0)
         warned = any(self.data.warning[kind].number for kind in DIVERGENCE_WARNINGS)
         outcome = self._locomotion.advance(clipped, before, np.array([warned]))
-        if not outcome.diverged[0]:
-            self._last_observation = self._locomotion.observe()[0]
         if self.render_mode == "human":
             self.render()
         info = {key: value[0] for key, value in outcome.info.items()}
         terminated = bool(outcome.terminated[0])
-        return self._last_observation.copy(), float(outcome.reward[0]), terminated, False, info
+        return self._observation(), float(outcome.reward[0]), terminated, False, info
 
     def render(self) -> NDArray[np.uint8] | None:
         """A frame (height, width, 3), or nothing when a window shows it."""

@@ -15,25 +15,54 @@ _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
-class Streams:
-    """`count` independent streams."""
+AHEAD = 1024
+"""Numbers computed at once for a copy, at least: a draw is then a look-up. They depend on key and
+place alone, so how far ahead they are computed changes nothing."""
 
-    def __init__(self, count: int) -> None:
+
+class Streams:
+    """`count` independent streams; `keys` and `counters` are all there is to save."""
+
+    def __init__(self, count: int, longest: int = AHEAD) -> None:
+        """`longest`: the most numbers that one draw takes."""
+        self._ahead = max(AHEAD, longest)
         self.keys = np.zeros(count, np.uint64)
-        self.counters = np.zeros(count, np.uint64)
+        self.counters = np.zeros(count, np.int64)
+        """Numbers drawn so far."""
+        self._numbers = np.empty((count, self._ahead))
+        self._first = np.full(count, -self._ahead - 1)
+        """Place in the stream of the first of `_numbers`; far behind where there are none."""
 
     def seed(self, rows: NDArray[np.intp], seeds: NDArray[np.uint64]) -> None:
         """Start these copies' streams anew; equal seeds give equal streams."""
-        self.keys[rows] = _mix(_mix(seeds + _STEP))
-        self.counters[rows] = 0
+        self.restore(rows, _mix(_mix(seeds + _STEP)), np.zeros(len(rows), np.int64))
+
+    def restore(
+        self, rows: NDArray[np.intp], keys: NDArray[np.uint64], counters: NDArray[np.int64]
+    ) -> None:
+        """Go on from saved keys and counters."""
+        self.keys[rows] = keys
+        self.counters[rows] = counters
+        self._first[rows] = -self._ahead - 1
 
     def uniform(self, rows: NDArray[np.intp], size: int) -> NDArray[np.float64]:
         """(len(rows), size) numbers in [0, 1)."""
-        places = self.counters[rows, None] + np.arange(1, size + 1, dtype=np.uint64)
-        self.counters[rows] += np.uint64(size)
-        bits = _mix(np.add(self.keys[rows, None], places * _STEP, dtype=np.uint64))
-        numbers: NDArray[np.float64] = (bits >> np.uint64(11)) * 2.0**-53
+        counters = self.counters[rows]
+        offset = counters - self._first[rows]
+        late = (offset < 0) | (offset + size > self._ahead)
+        if late.any():
+            self._compute(rows[late])
+            offset[late] = 0
+        self.counters[rows] = counters + size
+        places = offset[:, None] + np.arange(size)
+        numbers: NDArray[np.float64] = self._numbers[rows[:, None], places]
         return numbers
+
+    def _compute(self, rows: NDArray[np.intp]) -> None:
+        places = (self.counters[rows, None] + np.arange(1, self._ahead + 1)).astype(np.uint64)
+        bits = _mix(np.add(self.keys[rows, None], places * _STEP, dtype=np.uint64))
+        self._numbers[rows] = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        self._first[rows] = self.counters[rows]
 
 
 def to_normal(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:

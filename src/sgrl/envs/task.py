@@ -71,6 +71,23 @@ class Task:
     yaw: float | None = None
     """Radians; every episode starts so turned. None: uniform over the circle."""
 
+    def __post_init__(self) -> None:
+        if self.yaw is not None and not math.isfinite(self.yaw):
+            raise ValueError(f"yaw must be a finite angle in radians, not {self.yaw}")
+
+
+def fit_task(
+    body: Morphology, task: Task | None, variant: Variant = "v1", yaw: float | None = None
+) -> Task:
+    """`task`, checked to fit the body, or the paper's if there is none."""
+    if task is None:
+        return task_for(body, variant, yaw)
+    if yaw is not None:
+        raise ValueError("give the yaw as a field of the task, not beside it")
+    for limb in task.health.height_limbs:
+        body.limb(limb)
+    return task
+
 
 def task_for(body: Morphology, variant: Variant = "v1", yaw: float | None = None) -> Task:
     """The paper's task for a body: its family's, with the bounds that fit its legs."""
@@ -147,4 +164,5 @@ def forward_reward(moved: Array, heading: Array, dt: Array) -> Array:
 
 def control_reward(action: Array) -> Array:
     """Minus the cost of the (clipped) action (copies, motors)."""
-    return -CONTROL_COST * np.square(action).sum(axis=1)
+    cost: Array = CONTROL_COST * np.square(action).sum(axis=1)
+    return -cost

@@ -109,6 +109,8 @@ class Morphology:
     def __post_init__(self) -> None:
         if not self.limbs or self.limbs[0].parent is not None:
             raise ValueError(f"{self.name}: the first limb must be the torso, with parent=None")
+        if self.limbs[0].hinges:
+            raise ValueError(f"{self.name}: the torso moves freely and has no hinges")
         path: list[str] = []
         for limb in self.limbs:
             if limb.parent is None and path:

@@ -124,14 +124,15 @@ def get_collection(name: str) -> Collection:
     return COLLECTIONS[name]
 
 
-def resolve_bodies(names: Iterable[str | Morphology]) -> tuple[Morphology, ...]:
-    """Bodies from a mix of body names, collection names (their training bodies) and bodies."""
+def resolve_bodies(names: Iterable[str | Morphology | Collection]) -> tuple[Morphology, ...]:
+    """Bodies from a mix of names, collections (their training bodies) and bodies."""
     bodies: list[Morphology] = []
     for name in names:
         if isinstance(name, Morphology):
             bodies.append(name)
-        elif name in COLLECTIONS:
-            bodies.extend(get_body(member) for member in COLLECTIONS[name].train)
+        elif isinstance(name, Collection) or name in COLLECTIONS:
+            collection = name if isinstance(name, Collection) else COLLECTIONS[name]
+            bodies.extend(get_body(member) for member in collection.train)
         elif name in ENTRIES:
             bodies.append(get_body(name))
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import imageio.v2 as imageio
@@ -31,7 +32,7 @@ def write_video(path: Path, frames: Iterable[Frame], fps: int = FPS) -> int:
         else {"duration": 1000 / fps, "loop": 0}
     )
     count = 0
-    with writable(path) as target, imageio.get_writer(target, **settings) as writer:
+    with writable(path) as target, closing(imageio.get_writer(target, **settings)) as writer:
         for frame in frames:
             writer.append_data(frame)
             count += 1

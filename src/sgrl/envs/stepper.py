@@ -1,0 +1,153 @@
+"""The copies of a vector environment: their physics on native threads, their task in arrays."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mujoco
+import numpy as np
+from mujoco.batch import Batch, SimulationError
+from numpy.typing import NDArray
+
+from sgrl.envs.locomotion import PHYSICS_FIELDS, Flags, Locomotion, Outcome, Rows
+from sgrl.envs.options import RANDOM_START, Start
+from sgrl.envs.single import DIVERGENCE_WARNINGS
+from sgrl.envs.task import PHYSICS_STEPS, Task
+from sgrl.morphology import Morphology, compile_model
+
+Observations = NDArray[np.float32]
+
+_VELOCITY_STAGE = int(mujoco.mjtStage.mjSTAGE_VEL)
+_WARNINGS = slice(DIVERGENCE_WARNINGS.start, DIVERGENCE_WARNINGS.stop)
+
+
+@dataclass(slots=True)
+class Stepped:
+    """What a step gave, a row per copy."""
+
+    outcome: Outcome
+    truncated: Flags
+    ended: Rows
+    """Copies whose episode ended and that have begun another."""
+    final: Observations | None
+    """Last observations of the `ended`, (ended, limbs, 41)."""
+
+
+class Stepper:
+    """Steps all copies, and starts those anew whose episode has ended."""
+
+    def __init__(
+        self,
+        bodies: Sequence[tuple[Morphology, Task, int]],
+        *,
+        threads: int,
+        max_episode_steps: int | None,
+    ) -> None:
+        """`bodies` lists (body, task, copies); `threads` are native ones."""
+        self.locomotion = Locomotion(bodies)
+        self.episode_steps = np.zeros(self.locomotion.copies, np.int64)
+        self._max_steps = np.inf if max_episode_steps is None else max_episode_steps
+        self.batches = [
+            Batch(copy.copy(compile_model(body)), copies, threads, _keeps_data(body))
+            for body, _, copies in bodies
+        ]
+        self.locomotion.connect(
+            [{name: batch.bind(name) for name in PHYSICS_FIELDS} for batch in self.batches]
+        )
+        self._controls = [batch.bind("ctrl") for batch in self.batches]
+        self._rest_states = [batch.state[0].copy() for batch in self.batches]
+        self._warnings = [batch.warning[:, _WARNINGS, 1].copy() for batch in self.batches]
+
+    def reset(self, start: Start, out: Observations) -> None:
+        """Start all copies and write their observations, (copies, limbs, 41)."""
+        self._begin(np.arange(self.locomotion.copies), start)
+        self.locomotion.observe(out)
+
+    def step(self, actions: NDArray[np.float64], out: Observations) -> Stepped:
+        """One control step under clipped actions (copies, motors), with autoreset."""
+        locomotion = self.locomotion
+        before = locomotion.heading_and_place()
+        outcome = locomotion.advance(actions, before, self._step_physics(actions))
+        locomotion.observe(out)
+        self.episode_steps += 1
+        truncated = self.episode_steps >= self._max_steps
+        ended = np.flatnonzero(outcome.terminated | truncated)
+        final = None
+        if len(ended):
+            final = out[ended]
+            self._begin(ended, RANDOM_START)
+            fresh = np.empty_like(final)
+            locomotion.observe(fresh, ended)
+            out[ended] = fresh
+        return Stepped(outcome, truncated, ended, final)
+
+    def _step_physics(self, actions: NDArray[np.float64]) -> Flags:
+        """Step all batches; says which copies' simulations blew up."""
+        failed = np.zeros(self.locomotion.copies, np.bool_)
+        for index, (part, batch) in enumerate(
+            zip(self.locomotion.parts, self.batches, strict=True)
+        ):
+            self._controls[index][:] = actions[part.rows, : part.body.num_actions]
+            try:
+                batch.step(nstep=PHYSICS_STEPS, stage=_VELOCITY_STAGE)
+            except SimulationError as error:
+                failed[part.start + error.ids] = True
+            news = batch.warning[:, _WARNINGS, 1] != self._warnings[index]
+            if news.any():
+                failed[part.rows] |= news.any(axis=1)
+                self._warnings[index] = batch.warning[:, _WARNINGS, 1].copy()
+            self.locomotion.read(index)
+        return failed
+
+    def _begin(self, rows: Rows, start: Start) -> None:
+        """Start new episodes of these copies."""
+        for index, local in self._by_body(rows):
+            batch = self.batches[index]
+            batch.state[local] = self._rest_states[index]
+            self.locomotion.begin(index, local, start)
+            batch.forward(local, stage=_VELOCITY_STAGE)
+            self.locomotion.read(index)
+        self.episode_steps[rows] = 0
+
+    def _by_body(self, rows: Rows) -> list[tuple[int, Rows]]:
+        """The bodies among these copies, each with the places among its own."""
+        if len(self.batches) == 1:
+            return [(0, rows)]
+        owner = self.locomotion.body_index[rows]
+        parts = self.locomotion.parts
+        return [(int(i), rows[owner == i] - parts[i].start) for i in np.unique(owner)]
+
+    def get_state(self) -> dict[str, NDArray[Any]]:
+        """Everything that the coming steps depend on."""
+        return {
+            **self.locomotion.get_state(),
+            "episode_steps": self.episode_steps.copy(),
+            "physics": np.concatenate([batch.state.ravel() for batch in self.batches]),
+        }
+
+    def set_state(self, state: Mapping[str, NDArray[Any]], out: Observations) -> None:
+        """Go back to what `get_state` gave, and write the observations there."""
+        if state["physics"].size != sum(batch.state.size for batch in self.batches):
+            raise ValueError("this state was taken from other bodies or another number of copies")
+        ends = np.cumsum([batch.state.size for batch in self.batches])[:-1]
+        parts = zip(self.batches, np.split(state["physics"], ends), strict=True)
+        for index, (batch, physics) in enumerate(parts):
+            batch.state[:] = physics.reshape(batch.state.shape)
+            batch.forward(stage=_VELOCITY_STAGE)
+            self.locomotion.read(index)
+        self.locomotion.set_state(state)
+        self.episode_steps[:] = state["episode_steps"]
+        self.locomotion.observe(out)
+
+
+def _keeps_data(body: Morphology) -> bool:
+    """Whether its batch should keep an MjData per copy.
+
+    Then a step goes on from the stages computed for the last observation instead of computing
+    them again, but streams all that data through the cache. Measured, this pays for Euler, where
+    those stages are a fifth of a step, and not for RK4, where they are one in seventeen.
+    """
+    return body.physics.integrator == "Euler"

@@ -1,0 +1,146 @@
+"""The `sgrl` command, as a user runs it: in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from sgrl.morphology import TABLE
+from sgrl.viewer.gallery import CAPTION, COLUMNS, TILE
+
+ROOT = Path(__file__).parent.parent
+
+
+def sgrl(
+    *arguments: str | Path, cwd: Path, package: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command, from an unpacked `package` if one is given."""
+    path = {} if package is None else {"PYTHONPATH": str(package)}
+    return subprocess.run(
+        [sys.executable, "-m", "sgrl.cli", *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8", **path},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=300,
+    )
+
+
+def rows(table: str) -> dict[str, list[str]]:
+    """Cells of each body's line, by name."""
+    lines = [[cell.strip() for cell in line.strip("│").split("│")] for line in table.splitlines()]
+    return {cells[0]: cells[1:] for cells in lines if cells[0].startswith("3d_")}
+
+
+def assert_one_line_error(
+    done: subprocess.CompletedProcess[str], code: int, *words: str | Path
+) -> None:
+    assert done.returncode == code
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert done.stderr.startswith("sgrl: ")
+    for word in words:
+        assert str(word) in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [((), ("envs", "demo")), (("envs",), ("--gallery",)), (("demo",), ("--out", "--seconds"))],
+)
+def test_help(tmp_path: Path, command: tuple[str, ...], words: tuple[str, ...]) -> None:
+    done = sgrl(*command, "--help", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "usage: sgrl" in done.stdout
+    for word in words:
+        assert word in done.stdout
+
+
+def test_envs_lists_the_bodies(tmp_path: Path) -> None:
+    done = sgrl("envs", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "…" not in done.stdout
+    assert "..." not in done.stdout
+    table = rows(done.stdout)
+    assert list(table) == [entry.name for entry in TABLE]
+    assert len(table) == 29
+    # Limbs, hinges, moving motors, mass, collection, split.
+    assert table["3d_hopper_3_shin"] == ["3", "6", "6", "13.0", "3d_hopper++", "train"]
+    assert table["3d_walker_6_right_foot"] == ["6", "15", "10", "30.4", "3d_walker++", "zero-shot"]
+    assert table["3d_humanoid_9_full"] == ["9", "24", "14", "42.1", "3d_humanoid++", "train"]
+    assert table["3d_cheetah_14_full"] == ["14", "39", "26", "59.4", "3d_cheetah++", "train"]
+    assert sum(cells[-1] == "zero-shot" for cells in table.values()) == 6
+    assert not list(tmp_path.iterdir()), "a list writes no file"
+
+
+def test_envs_gallery(tmp_path: Path) -> None:
+    done = sgrl("envs", "--gallery", "new/out.png", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "new/out.png" in done.stdout
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["out.png"]
+    with Image.open(tmp_path / "new" / "out.png") as image:
+        assert image.size == (COLUMNS * TILE, 5 * (TILE + CAPTION))
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """The package as a wheel holds it, unpacked."""
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, ROOT],
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = tmp_path.glob("sgrl-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "package")
+    return tmp_path / "package"
+
+
+def test_demo_from_the_wheel(tmp_path: Path, package: Path) -> None:
+    done = sgrl("demo", "--out", "out", "--seconds", "0.2", cwd=tmp_path, package=package)
+    assert done.returncode == 0, done.stderr
+    assert len(rows(done.stdout)) == 29
+    written = sorted((tmp_path / "out").iterdir())
+    assert [path.name for path in written] == ["bodies.png", "random.mp4"]
+    for path in written:
+        assert path.stat().st_size > 10_000
+        assert str(path.relative_to(tmp_path)) in done.stdout
+
+
+def test_a_gallery_that_is_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    done = sgrl("envs", "--gallery", "folder", cwd=tmp_path)
+    assert_one_line_error(done, 1, "folder is a folder")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+    assert not list((tmp_path / "folder").iterdir())
+
+
+def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    done = sgrl("demo", "--out", "taken", "--seconds", "0.2", cwd=tmp_path)
+    assert_one_line_error(done, 1, "taken")
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf"])
+def test_a_video_of_no_length_is_refused(tmp_path: Path, seconds: str) -> None:
+    done = sgrl("demo", "--out", "out", "--seconds", seconds, cwd=tmp_path)
+    assert_one_line_error(done, 1, "seconds")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("unknown",), ("envs", "--unknown"), ("demo", "--seconds", "long")]
+)
+def test_wrong_arguments_are_explained(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = sgrl(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "sgrl" in done.stderr
+    assert "--help" in done.stderr
+    assert not list(tmp_path.iterdir())
