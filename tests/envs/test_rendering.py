@@ -139,7 +139,9 @@ def test_a_vector_draws_what_the_single_environment_draws() -> None:
             action = np.full(single.action_space.shape, 0.5, np.float32)
             single.step(action)
             vector.step(np.stack([action, action]))
-        assert np.array_equal(vector.render()[1], single.render())
+        # Two renderers may round a pixel differently.
+        difference = vector.render()[1].astype(int) - single.render()
+        assert np.abs(difference).max() <= 2
     vector.close()
 
 

@@ -204,7 +204,10 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
     def get_data(self, row: int) -> mujoco.MjData:
         """A copy's MuJoCo data, positions and velocities current; changing it changes nothing."""
         index = self.body_index[row]
-        return self._stepper.batches[index].get_data(row - self.parts[index].start)
+        batch = self._stepper.batches[index]
+        data = batch.get_data(row - self.parts[index].start)
+        mujoco.mj_step1(batch.model, data)
+        return data
 
     def get_state(self) -> dict[str, NDArray[Any]]:
         """Everything that the coming steps depend on, as arrays; `set_state` goes back to it."""
