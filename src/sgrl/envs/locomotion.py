@@ -224,9 +224,9 @@ class Locomotion:
 
         `action` is clipped, (copies, motors); `warned` are copies whose physics gave up.
         """
-        motion = np.square(self._qvel).sum(axis=1)
+        motion = np.add.reduce(np.square(self._qvel), axis=1)
         diverged = warned
-        any_diverged = bool(warned.any()) or not math.isfinite(motion.sum())
+        any_diverged = bool(warned.any()) or not math.isfinite(np.add.reduce(motion))
         if any_diverged:
             diverged = warned | ~np.isfinite(motion)
             self._forget(diverged)
@@ -243,7 +243,7 @@ class Locomotion:
         if any_diverged:
             for term in (alive, progress, forward, control):
                 term[diverged] = 0.0
-        if self.distance.min() < REACH_DISTANCE:
+        if np.minimum.reduce(self.distance) < REACH_DISTANCE:
             rows = np.flatnonzero((self.distance < REACH_DISTANCE) & ~diverged)
             self.targets_reached[rows] += 1
             self._place_targets(rows, self.streams.uniform(rows, 2), place[:, rows].T)
@@ -279,15 +279,15 @@ class Locomotion:
     def _healthy(self, motion: Array) -> Flags:
         """Whether everything is within the bounds of `_bounds`, in the same order."""
         values = np.empty_like(self._low)
-        np.min(self._xpos[2] + self._ignored_height, axis=1, out=values[0])
+        np.minimum.reduce(self._xpos[2] + self._ignored_height, axis=1, out=values[0])
         values[1] = self._xpos[2, :, 0]
         values[2:4] = self._rotation[6::2]
         np.arctan2(self._rotation[7], self._rotation[8], out=values[4])
         values[5] = motion
         values[6] = 0.0
         if self._size_matters:
-            angles = np.abs(self._planes[layout.ANGLES]).max(axis=(0, 2))
-            np.max(np.abs(self._qvel), axis=1, out=values[6])
+            angles = np.maximum.reduce(np.abs(self._planes[layout.ANGLES]), axis=(0, 2))
+            np.maximum.reduce(np.abs(self._qvel), axis=1, out=values[6])
             np.maximum(values[6], np.maximum(angles, values[1]), out=values[6])
         inside = (values > self._low) & (values < self._high)
         healthy: Flags = np.logical_and.reduce(inside)
@@ -305,7 +305,7 @@ class Locomotion:
         cross = twist[:3] * arm[1:4] - twist[1:4] * arm[:3]
         np.add(twist[5:], cross, out=velocities[0])
         velocities[1] = twist[2:5]
-        speeds = np.sqrt(np.square(velocities).sum(axis=1, keepdims=True))
+        speeds = np.sqrt(np.add.reduce(np.square(velocities), axis=1, keepdims=True))
         velocities *= layout.MAX_SPEED / np.maximum(speeds, layout.MAX_SPEED)
 
         torso = xpos[:, :, :1]

@@ -164,5 +164,5 @@ def forward_reward(moved: Array, heading: Array, dt: Array) -> Array:
 
 def control_reward(action: Array) -> Array:
     """Minus the cost of the (clipped) action (copies, motors)."""
-    cost: Array = CONTROL_COST * np.square(action).sum(axis=1)
-    return -cost
+    effort: Array = np.add.reduce(np.square(action), axis=1)
+    return -CONTROL_COST * effort
