@@ -63,15 +63,15 @@ def tilt(angle: float, azimuth: float = 0.0) -> Array:
     c, s = math.cos(angle), math.sin(angle)
     about_x = np.array([[1.0, 0.0, 0.0], [0.0, c, -s], [0.0, s, c]])
     turn = rotation(azimuth)
-    return turn @ about_x @ turn.T
+    tilted: Array = turn @ about_x @ turn.T
+    return tilted
 
 
 def random_orthogonal(rng: np.random.Generator) -> Array:
     """(3, 3): uniform over all of O(3)."""
     q, r = np.linalg.qr(rng.standard_normal((3, 3)))
     # Without the signs of r the distribution would not be uniform.
-    orthogonal: Array = q * np.sign(np.diagonal(r))
-    return orthogonal
+    return np.asarray(q * np.sign(np.diagonal(r)))
 
 
 def is_in_group(matrix: Array, tolerance: float = 1e-9) -> bool:
@@ -136,7 +136,7 @@ def transform(observation: Observation, matrix: Any) -> Observation:
         per_vector = matrix if matrix.ndim == 2 else matrix[..., None, None, :, :]
         vectors = apply(per_vector, given.vectors)
         result = given._replace(vectors=vectors, target=apply(matrix, given.target))
-    elif hasattr(given, "layout"):
+    elif hasattr(given, "vectors"):
         matrix = _like(matrix, given.vectors)
         if matrix.ndim == 2:
             vectors = given.vectors @ matrix.T
@@ -236,12 +236,10 @@ def measure(
     before = _parts(function(inputs))
     worst: Measurement | None = None
     for element in sample(group, samples, seed):
-        after = _parts(function(transform(inputs, element.matrix)))
-        error = 0.0
-        for old, new in zip(before, after, strict=True):
-            expected = apply(element.matrix, old) if output == "equivariant" else old
-            # A NaN anywhere is no agreement.
-            error = max(error, _difference(expected, new), key=_nan_last)
+        expected = before
+        if output == "equivariant":
+            expected = tuple(apply(element.matrix, part) for part in before)
+        error = relative_error(expected, function(transform(inputs, element.matrix)))
         if worst is None or _nan_last(error) > _nan_last(worst.error):
             worst = Measurement(error, element, str(before[0].dtype).removeprefix("torch."))
     assert worst is not None
@@ -263,9 +261,7 @@ def assert_equivariant(
     For a critic, give `lambda batch: critic(batch, action)`. Without a tolerance the dtype
     of the function's output decides: 1e-9 for float64, 1e-4 for float32, relative.
     """
-    found = measure(
-        function, inputs, group=group, output=output, samples=samples, seed=seed
-    )
+    found = measure(function, inputs, group=group, output=output, samples=samples, seed=seed)
     if tolerance is None:
         if found.dtype not in TOLERANCES:
             raise ValueError(f"no tolerance is known for {found.dtype}; give one")
@@ -279,14 +275,19 @@ def assert_equivariant(
     return found.error
 
 
+def relative_error(expected: Any, found: Any) -> float:
+    """max |found - expected| / max |expected|, of arrays or tuples of them; the worst part."""
+    errors = [
+        float(abs(new - old).max()) / (float(abs(old).max()) or 1.0)
+        for old, new in zip(_parts(expected), _parts(found), strict=True)
+    ]
+    # A NaN anywhere is no agreement, and must not get lost among smaller numbers.
+    return max(errors, key=_nan_last)
+
+
 def _parts(result: Any) -> tuple[Any, ...]:
     parts = result if isinstance(result, tuple) else (result,)
     return tuple(part.detach() if hasattr(part, "detach") else part for part in parts)
-
-
-def _difference(expected: Any, found: Any) -> float:
-    size = float(abs(expected).max())
-    return float(abs(found - expected).max()) / (size or 1.0)
 
 
 def _nan_last(error: float) -> float:

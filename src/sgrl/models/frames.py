@@ -14,6 +14,7 @@ frame can be turned but not mirrored.
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from functools import lru_cache
@@ -52,15 +53,22 @@ class Framed(nn.Module):
         self.frame = frame
         self.bias = bias
 
-    def with_bias(self, bias: float) -> Framed:
-        """The same network (its weights are shared) with another bias, in radians."""
-        return Framed(self.network, self.frame, bias)
-
     def forward(self, batch: LimbBatch, *rest: Any) -> Any:
         return self.network(in_frame(batch, self.frame, self.bias), *rest)
 
     def extra_repr(self) -> str:
         return f"frame={self.frame}, bias={self.bias}"
+
+
+def with_bias(model: nn.Module, bias: float) -> nn.Module:
+    """A copy of a model, for evaluation, whose headings are off by `bias` radians."""
+    model = copy.deepcopy(model)
+    frames = [module for module in model.modules() if isinstance(module, Framed)]
+    if not any(framed.frame == "heading" for framed in frames):
+        raise ValueError("only a model in the heading frame (+hn) has a heading to bias")
+    for framed in frames:
+        framed.bias = bias
+    return model
 
 
 def in_frame(batch: LimbBatch, frame: Frame, bias: float = 0.0) -> LimbBatch:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,12 +72,10 @@ def graph_of(body: Morphology) -> Graph:
 
 def _traversals(children: tuple[tuple[int, ...], ...]) -> NDArray[np.int64]:
     first_child = {limb: below[0] for limb, below in enumerate(children) if below}
-    next_sibling = {
-        limb: after
-        for below in children
-        for limb, after in zip(below, below[1:], strict=False)
-    }
-    pre, middle, post = [], [], []
+    next_sibling = {limb: after for below in children for limb, after in pairwise(below)}
+    pre: list[int] = []
+    middle: list[int] = []
+    post: list[int] = []
     # An explicit stack: a body may be a chain longer than Python likes to recurse. A limb
     # is met three times: before its left branch, after it, and after its right branch.
     stack: list[tuple[int, int]] = [(0, 0)]

@@ -1,0 +1,166 @@
+"""Speed of every method: acting, and a forward and backward pass of its critic.
+
+    python benchmarks/model_speed.py
+    python benchmarks/model_speed.py --methods set swat --presets fast --rounds 30
+
+Prints Markdown tables. Beside milliseconds stand "matmul GFLOP": the time multiplied by the
+rate of a large float32 matrix product measured just before and after, which says how much
+arithmetic the machine could have done meanwhile and is much the same on a fast machine, a
+slow one and a busy one. All cases take turns and medians are reported.
+
+Acting is for 64 copies of a body, from flat observations to flat actions. The pass is for
+100 rows, from flat observations to gradients. `mix` are the 23 training bodies of
+3d_cwhh++, drawn anew for each pass, so that the cost of laying them out is in it. The last
+column compares cost per real limb: the mix, against as many limbs of one body of its mean
+size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import median
+
+import numpy as np
+import torch
+
+from sgrl.envs.observation import FEATURES, GRAVITY, GRAVITY_DIRECTION, TARGET
+from sgrl.models.batch import LimbBatch
+from sgrl.models.methods import METHODS, get_method, make_actor, make_critic
+from sgrl.morphology import Morphology, resolve_bodies
+
+COPIES = 64
+BATCH = 100
+HOPPER, CHEETAH, HUMANOID = resolve_bodies(
+    ("3d_hopper_5_full", "3d_cheetah_14_full", "3d_humanoid_9_full")
+)
+MIX = resolve_bodies(("3d_cwhh++",))
+PLAIN = [name for name in METHODS if "+" not in name and "-" not in name]
+
+
+@dataclass
+class Case:
+    """One thing to time."""
+
+    run: Callable[[], object]
+    seconds: list[float] = field(default_factory=list)
+    gflop: list[float] = field(default_factory=list)
+
+    def measure(self) -> None:
+        before = matmul_rate()
+        start = time.perf_counter()
+        self.run()
+        elapsed = time.perf_counter() - start
+        self.seconds.append(elapsed)
+        self.gflop.append(elapsed * (before + matmul_rate()) / 2 / 1e9)
+
+    def __str__(self) -> str:
+        return f"{1e3 * median(self.seconds):.1f} ms, {median(self.gflop):.2f}"
+
+
+def matmul_rate(size: int = 768) -> float:
+    """Floating-point operations per second in a product of large float32 matrices."""
+    matrix = torch.ones(size, size)
+    start = time.perf_counter()
+    matrix @ matrix
+    return 2.0 * size**3 / (time.perf_counter() - start)
+
+
+def observations(rng: np.random.Generator, rows: int, limbs: int) -> torch.Tensor:
+    """Random flat observations (rows, limbs * 41)."""
+    flat = rng.standard_normal((rows, limbs, FEATURES), np.float32)
+    flat[..., GRAVITY], flat[..., TARGET] = GRAVITY_DIRECTION, (1.0, 0.0, 0.0)
+    return torch.from_numpy(flat.reshape(rows, -1))
+
+
+def batches(bodies: tuple[Morphology, ...], rows: int) -> Callable[[], LimbBatch]:
+    """Makes the batch that a learner would: one body's, or rows drawn from several."""
+    rng = np.random.default_rng(0)
+    limbs = max(body.num_limbs for body in bodies)
+    flat = observations(rng, rows, limbs)
+    if len(bodies) == 1:
+        return lambda: LimbBatch.from_flat(flat, bodies[0])
+    return lambda: LimbBatch.from_padded(flat, bodies, rng.integers(0, len(bodies), rows))
+
+
+def acting(method: str, preset: str, bodies: tuple[Morphology, ...]) -> Case:
+    actor, batch = make_actor(method, preset, bodies=bodies), batches(bodies, COPIES)
+
+    def run() -> object:
+        with torch.no_grad():
+            now = batch()
+            return now.layout.actions_to_rows(actor(now))
+
+    return Case(run)
+
+
+def learning(method: str, preset: str, bodies: tuple[Morphology, ...], rows: int = BATCH) -> Case:
+    critic, batch = make_critic(method, preset, bodies=bodies), batches(bodies, rows)
+
+    def run() -> None:
+        now = batch()
+        action = torch.zeros(now.layout.num_limbs, 3)
+        critic.zero_grad()
+        now.layout.row_mean(critic(now, action)).square().mean().backward()
+
+    return Case(run)
+
+
+def cases_of(method: str, preset: str) -> dict[str, Case]:
+    cases = {}
+    groups = {"hopper_5": (HOPPER,), "cheetah_14": (CHEETAH,), "mix": MIX}
+    if method.startswith("monolithic"):
+        del groups["mix"]
+    for name, bodies in groups.items():
+        cases[f"act {name}"] = acting(method, preset, bodies)
+        cases[f"pass {name}"] = learning(method, preset, bodies)
+    if "mix" in groups:
+        limbs = BATCH * np.mean([body.num_limbs for body in MIX])
+        cases["alike"] = learning(method, preset, (HUMANOID,), round(limbs / HUMANOID.num_limbs))
+    return cases
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--methods", nargs="+", default=PLAIN, help="names of methods")
+    parser.add_argument("--presets", nargs="+", default=["fast", "paper"])
+    parser.add_argument("--rounds", type=int, default=20, help="measurements of each case")
+    parser.add_argument("--threads", type=int, default=1, help="threads that torch may use")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(0)
+
+    table = {}
+    for method in args.methods:
+        entry = get_method(method)
+        presets = args.presets if entry.fast != entry.paper else ["fast"]
+        for preset in presets:
+            name = f"{method} `{preset}`" if entry.fast != entry.paper else method
+            table[name] = cases_of(method, preset)
+    for cases in table.values():
+        for case in cases.values():
+            case.run()
+    for _ in range(args.rounds):
+        for cases in table.values():
+            for case in cases.values():
+                case.measure()
+
+    columns = [
+        f"{what} {name}" for what in ("act", "pass") for name in ("hopper_5", "cheetah_14", "mix")
+    ]
+    print(f"Time and matmul GFLOP, {args.threads} thread(s), median of {args.rounds}; acting for")
+    print(f"{COPIES} copies, forward and backward pass of a critic at batch {BATCH}.\n")
+    print("| method |", " | ".join(columns), "| per limb, mix / one body |")
+    print("| --- |" + " --- |" * (len(columns) + 1))
+    for name, cases in table.items():
+        cells = [str(cases.get(column, "n/a")) for column in columns]
+        ratio = "n/a"
+        if "alike" in cases:
+            ratio = f"{median(cases['pass mix'].gflop) / median(cases['alike'].gflop):.2f}"
+        print(f"| {name} |", " | ".join(cells), f"| {ratio} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Actor, critics, value and policy on top of any method's network.
+
+All are pure functions of a `LimbBatch`. Q and V come per limb; `layout.row_mean` gives
+those of a row.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from sgrl.models.batch import LimbBatch
+from sgrl.models.network import NUM_HINGES
+
+
+class Actor(nn.Module):
+    """Actions in [-1, 1]."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, batch: LimbBatch) -> Tensor:
+        """(limbs, 3), torso rows 0."""
+        action = torch.tanh(self.network(batch))
+        return action.masked_fill(batch.layout.is_torso.unsqueeze(-1), 0.0)
+
+
+class Policy(nn.Module):
+    """A normal distribution of actions for each hinge, for on-policy algorithms.
+
+    The spread is one learned number for each of the hinges x, y and z: the same in every
+    state and so invariant, and at home on every body. The mean lies in [-1, 1].
+    """
+
+    def __init__(self, network: nn.Module, initial_log_std: float = -0.7) -> None:
+        super().__init__()
+        self.actor = Actor(network)
+        self.log_std = nn.Parameter(torch.full((NUM_HINGES,), initial_log_std))
+
+    def forward(self, batch: LimbBatch) -> tuple[Tensor, Tensor]:
+        """Mean and log of the spread, (limbs, 3) each; the torso's have no meaning."""
+        mean = self.actor(batch)
+        return mean, self.log_std.to(mean.dtype).expand_as(mean)
+
+
+class Critic(nn.Module):
+    """Q per limb."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, batch: LimbBatch, action: Tensor) -> Tensor:
+        """(limbs,) for actions (limbs, 3)."""
+        q: Tensor = self.network(batch, action)
+        return q.squeeze(-1)
+
+
+class TwinCritic(nn.Module):
+    """Two critics that share nothing, as TD3 has them."""
+
+    def __init__(self, first: Critic, second: Critic) -> None:
+        super().__init__()
+        self.first = first
+        self.second = second
+
+    def forward(self, batch: LimbBatch, action: Tensor) -> tuple[Tensor, Tensor]:
+        """Both Q per limb, (limbs,) each."""
+        return self.first(batch, action), self.second(batch, action)
+
+
+class Value(nn.Module):
+    """V per limb: a critic that needs no action."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, batch: LimbBatch) -> Tensor:
+        """(limbs,)."""
+        v: Tensor = self.network(batch)
+        return v.squeeze(-1)

@@ -1,0 +1,76 @@
+"""What every method's network is: limbs of a batch in, numbers per limb out.
+
+A method writes one class, `Method(config, role)`, in its own file. What makes it an
+actor, a critic or a value function is its `Role`; squashing, twins and means over a row
+are the same for all methods and live in `heads`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from sgrl.envs.observation import FEATURES, NUM_SCALARS, NUM_VECTORS
+from sgrl.models.batch import LimbBatch
+
+NUM_HINGES = 3
+"""Hinges, and so actions, of a limb."""
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a network is for."""
+
+    reads_action: bool
+    """Whether it takes the action of each limb as well."""
+    gives_action: bool
+    """Whether it gives one number per hinge, (limbs, 3), or one per limb, (limbs, 1)."""
+
+    @property
+    def outputs(self) -> int:
+        """Numbers per limb that the network gives."""
+        return NUM_HINGES if self.gives_action else 1
+
+    @property
+    def action_inputs(self) -> int:
+        """Numbers per limb that the action adds to its input."""
+        return NUM_HINGES if self.reads_action else 0
+
+
+ACTOR = Role(reads_action=False, gives_action=True)
+CRITIC = Role(reads_action=True, gives_action=False)
+VALUE = Role(reads_action=False, gives_action=False)
+
+
+class LimbNetwork(nn.Module, ABC):
+    """A pure function of a batch, and of the actions if its role reads them."""
+
+    def __init__(self, role: Role) -> None:
+        super().__init__()
+        self.role = role
+
+    @abstractmethod
+    def forward(self, batch: LimbBatch, action: Tensor | None = None) -> Tensor:
+        """(limbs, role.outputs), not squashed. `action` is (limbs, 3), torso rows 0."""
+
+    def check_action(self, action: Tensor | None) -> None:
+        """Refuse an action that is missing or that nobody asked for."""
+        if (action is not None) != self.role.reads_action:
+            wants = "needs the action" if self.role.reads_action else "takes no action"
+            raise ValueError(f"this {type(self).__name__} {wants}")
+
+
+FLAT_FEATURES = FEATURES
+"""Numbers per limb of `flat_features`."""
+
+
+def flat_features(batch: LimbBatch) -> Tensor:
+    """(limbs, 41): all that a limb observes side by side, for methods without symmetry."""
+    shared = batch.fields.transpose(1, 2).flatten(1)
+    return torch.cat((batch.tamed.flatten(1), shared, batch.scalars), dim=-1)
+
+
+assert FLAT_FEATURES == NUM_VECTORS * 3 + 6 + NUM_SCALARS

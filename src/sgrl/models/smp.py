@@ -1,0 +1,164 @@
+"""SMP (Huang et al. 2020): limbs that talk to their neighbours in the body tree.
+
+One set of small modules is shared by all limbs of all bodies. Messages of 32 numbers first
+go up the tree, from the feet to the torso, then down again; then each limb decides from
+its own message and from what it heard. A level of the tree is one batch over all rows,
+whatever their bodies, so a pass takes as many turns as the deepest body has levels.
+
+The published module gives each child a slot of its own: a limb reads its children's
+messages side by side and sends each another message, up to a fixed number of children.
+Here the slots share their weights, so that a limb may have any number of children: it
+reads the *sum* of their (squashed) messages, and all its children hear the same. What sets
+siblings apart is what they observe.
+
+Symmetry: none. Vectors are read as plain numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from sgrl.models.batch import CACHED_LAYOUTS, BatchLayout, LimbBatch
+from sgrl.models.mlp import linear, mlp
+from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role, flat_features
+
+
+@dataclass(frozen=True)
+class SmpConfig:
+    """Sizes of SMP; the defaults are the published ones."""
+
+    message: int = 32
+    """Numbers in a message."""
+    up: int = 64
+    """Units in the two layers of the module that sends messages up."""
+    down: tuple[int, int] = (400, 300)
+    """Units in the two layers of the modules that send messages down, and that decide."""
+    bottom_up: bool = True
+    """Whether messages go up; without, a limb decides from what it observes itself."""
+    top_down: bool = True
+    """Whether messages go down; without, a limb knows nothing of its parents."""
+
+
+class Smp(LimbNetwork):
+    """One pass up and down the tree, then a decision of each limb."""
+
+    def __init__(self, config: SmpConfig, role: Role) -> None:
+        super().__init__(role)
+        self.config = config
+        own = FLAT_FEATURES + role.action_inputs
+        # A message has length 1, so its numbers are small; what reads it makes up for that.
+        size = 1.0 / math.sqrt(config.message) if config.bottom_up else 1.0
+        if config.bottom_up:
+            self.up = _Up(own, config)
+            own = config.message
+        if config.top_down:
+            own += config.message
+            self.down = mlp(own, config.down, config.message, size)
+        self.decide = mlp(own, config.down, role.outputs, size)
+
+    def forward(self, batch: LimbBatch, action: Tensor | None = None) -> Tensor:
+        """(limbs, role.outputs)."""
+        self.check_action(action)
+        limbs = flat_features(batch)
+        if action is not None:
+            limbs = torch.cat((limbs, action), dim=-1)
+        return self.pass_messages(limbs, batch.layout)
+
+    def pass_messages(self, limbs: Tensor, layout: BatchLayout) -> Tensor:
+        """What limbs observe, (limbs, inputs), to what they decide, (limbs, role.outputs)."""
+        tree = _tree(layout)
+        own = limbs.index_select(0, tree.order)
+        if self.config.bottom_up:
+            own = self.up(own, tree)
+        if self.config.top_down:
+            own = self._listen(own, tree)
+        result: Tensor = self.decide(own.tanh())
+        return result.index_select(0, tree.places)
+
+    def _listen(self, own: Tensor, tree: _Tree) -> Tensor:
+        """What each limb has, and what its parent told it: (limbs, own + message)."""
+        levels = torch.split(own, tree.sizes)
+        # Nobody speaks to a torso.
+        heard = own.new_zeros(tree.sizes[0], self.config.message)
+        known = [torch.cat((levels[0], heard), dim=-1)]
+        for level, below in zip(levels[1:], tree.links, strict=True):
+            speakers = known[-1].index_select(0, below.speakers)
+            message = normalize(self.down(speakers.tanh()), dim=-1)
+            heard = message.index_select(0, below.listens_to)
+            known.append(torch.cat((level, heard), dim=-1))
+        return torch.cat(known)
+
+
+class _Up(nn.Module):
+    """The module that sends messages up: observation and children's messages to one message."""
+
+    def __init__(self, inputs: int, config: SmpConfig) -> None:
+        super().__init__()
+        self.observe = linear(inputs, config.up, 1.0)
+        # Together one layer on (own, children's messages); apart, the first runs for all
+        # limbs at once. Both read numbers of length 1.
+        self.mix_own = linear(config.up, config.up, math.sqrt(config.up / 2))
+        self.mix_children = linear(
+            config.message, config.up, math.sqrt(config.message / 2), bias=False
+        )
+        self.speak = linear(config.up, config.message, 1.0)
+
+    def forward(self, limbs: Tensor, tree: _Tree) -> Tensor:
+        """(limbs, inputs), level after level, to messages (limbs, message) of length 1."""
+        own = self.mix_own(normalize(self.observe(limbs), dim=-1).tanh())
+        levels = torch.split(own, tree.sizes)
+        message = normalize(self.speak(levels[-1].tanh()), dim=-1)
+        messages = [message]
+        for level, below in zip(reversed(levels[:-1]), reversed(tree.links), strict=True):
+            children = message.new_zeros(len(level), message.shape[1])
+            children = children.index_add(0, below.parents, message.tanh())
+            message = normalize(self.speak((level + self.mix_children(children)).tanh()), dim=-1)
+            messages.append(message)
+        return torch.cat(messages[::-1])
+
+
+@dataclass(frozen=True, eq=False)
+class _Link:
+    """How the limbs of a level hang on the level above."""
+
+    parents: Tensor
+    """(limbs of the level,): place of each limb's parent in the level above."""
+    speakers: Tensor
+    """Places in the level above of the limbs that have children."""
+    listens_to: Tensor
+    """(limbs of the level,): which of the speakers is the parent."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Tree:
+    """The limbs of a batch sorted by depth, the torsos first."""
+
+    order: Tensor
+    """(limbs,): which limb comes where."""
+    places: Tensor
+    """(limbs,): where each limb came; undoes `order`."""
+    sizes: list[int]
+    """Limbs in each level."""
+    links: list[_Link]
+    """Of each level but the first."""
+
+
+@lru_cache(maxsize=CACHED_LAYOUTS)
+def _tree(layout: BatchLayout) -> _Tree:
+    order = torch.cat(layout.levels)
+    places = order.argsort()
+    sizes = [len(level) for level in layout.levels]
+    links = []
+    above = 0
+    for size, level in zip(sizes, layout.levels[1:], strict=False):
+        parents = places[layout.parents[level]] - above
+        speakers, listens_to = torch.unique(parents, return_inverse=True)
+        links.append(_Link(parents, speakers, listens_to))
+        above += size
+    return _Tree(order, places, sizes, links)

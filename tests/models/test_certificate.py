@@ -1,0 +1,249 @@
+"""Proofs: every method has the symmetry it claims, and none that it must not have."""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from sgrl.envs.single import LocomotionEnv
+from sgrl.models.batch import LimbBatch
+from sgrl.models.certificate import CHANGES, Row, certify, claims, format_table
+from sgrl.models.methods import (
+    METHODS,
+    PRESETS,
+    make_actor,
+    make_critic,
+    make_policy,
+    make_value,
+    parameter_counts,
+)
+from sgrl.models.states import random_batch, rollout_batch
+from sgrl.morphology import body_names, get_body
+from sgrl.symmetry import assert_equivariant, measure, relative_error, shift_state
+
+BODIES = tuple(get_body(name) for name in body_names())
+HOPPER = get_body("3d_hopper_5_full")
+BROKEN = 1e-2
+"""A symmetry that is not there must be missed by more than this."""
+
+
+rollouts = cache(rollout_batch)
+"""Each is simulated once; batches are immutable."""
+
+
+def batch_for(method: str, states: str, dtype: torch.dtype) -> LimbBatch:
+    bodies = (HOPPER,) if method.startswith("monolithic") else BODIES
+    rows = 8 if len(bodies) == 1 else 1
+    return (random_batch if states == "random" else rollouts)(bodies, rows, dtype=dtype)
+
+
+def networks(method: str, batch: LimbBatch) -> dict[str, nn.Module]:
+    """Everything a method offers, as functions of the batch alone."""
+    torch.manual_seed(0)
+    dtype = batch.vectors.dtype
+    bodies = batch.layout.bodies
+    actor, policy, value, critic = (
+        make(method, bodies=bodies).to(dtype)
+        for make in (make_actor, make_policy, make_value, make_critic)
+    )
+    action = torch.rand(batch.layout.num_limbs, 3, dtype=dtype) * 2 - 1
+
+    def q(changed: LimbBatch) -> tuple[Tensor, ...] | Tensor:
+        return critic(changed, action)
+
+    return {"actor": actor, "policy": policy, "value": value, "q": q}
+
+
+def test_every_method_is_known_to_have_some_symmetry_or_none() -> None:
+    group = {"rotation", "reflection"}
+    framed = {name for name in METHODS if name.endswith(("+hn", "+tn"))}
+    assert len(METHODS) == 18
+    assert {m for m in METHODS if claims(m) >= group} == {"set", "set-g", "set-z", "set-out_invar"}
+    assert {m for m in METHODS if claims(m) & group == {"rotation"}} == framed
+    assert {m for m in METHODS if "tilt" in claims(m)} == {"set-g"}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize("states", ["random", "rollout"])
+@pytest.mark.parametrize("method", METHODS)
+def test_keeps_what_it_claims_and_nothing_more(
+    method: str, states: str, dtype: torch.dtype
+) -> None:
+    batch = batch_for(method, states, dtype)
+    with torch.no_grad():
+        for name, network in networks(method, batch).items():
+            for change in ("rotation", "reflection", "tilt"):
+                if change in claims(method):
+                    assert_equivariant(network, batch, group=change, samples=3)
+                elif name in ("actor", "q"):
+                    error = measure(network, batch, group=change, samples=2).error
+                    assert error > BROKEN, f"{name} is blind to {change}: {error}"
+
+
+@pytest.mark.parametrize("states", ["random", "rollout"])
+def test_set_without_gravity_has_all_of_o3(states: str) -> None:
+    batch = batch_for("set-g", states, torch.float64)
+    with torch.no_grad():
+        for network in networks("set-g", batch).values():
+            assert_equivariant(network, batch, group="O(3)", samples=4)
+        set_itself = networks("set", batch)
+        for name in ("actor", "q"):
+            assert measure(set_itself[name], batch, group="O(3)", samples=4).error > BROKEN
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+def test_the_torque_of_set_turns_with_the_world(dtype: torch.dtype) -> None:
+    """T is what gives the actions (before tanh) on three independent hinge axes."""
+    torch.manual_seed(0)
+    batch = rollouts(BODIES, 1, dtype=dtype)
+    network = make_actor("set").to(dtype).network
+    moving = ~batch.layout.is_torso
+
+    def torque(changed: LimbBatch) -> Tensor:
+        return torch.linalg.solve(changed.vectors[moving, 3:], network(changed)[moving])
+
+    with torch.no_grad():
+        assert_equivariant(torque, batch, output="equivariant")
+        assert measure(torque, batch, output="equivariant", group="tilt").error > BROKEN
+        assert measure(torque, batch, output="invariant").error > BROKEN
+
+
+@pytest.mark.parametrize("name", body_names())
+def test_monolithic_on_every_body(name: str) -> None:
+    batch = rollout_batch([get_body(name)], 4)
+    with torch.no_grad():
+        for method in ("monolithic", "monolithic+hn", "monolithic+tn"):
+            networks_of = networks(method, batch)
+            for function in (networks_of["actor"], networks_of["q"]):
+                for change in ("rotation", "reflection", "tilt"):
+                    error = measure(function, batch, group=change, samples=4).error
+                    assert error < 1e-9 if change in claims(method) else error > BROKEN
+
+
+@pytest.mark.parametrize("states", ["random", "rollout"])
+def test_set_without_gravity_and_target_has_o3_on_the_vectors_alone(states: str) -> None:
+    """`set-gd` reads g and d as plain numbers: O(3) acts on the body's vectors, d held still.
+
+    So a turned body with its target left behind acts the same, which is wrong for the task,
+    and a turned world is a new world to it, which is the symmetry it has lost.
+    """
+    batch = batch_for("set-gd", states, torch.float64)
+    for name, network in networks("set-gd", batch).items():
+
+        def held(changed: LimbBatch, network=network):
+            return network(changed.replace(target=batch.target))
+
+        assert_equivariant(held, batch, group="O(3)", samples=4)
+        if name in ("actor", "q"):
+            for group in ("rotation", "reflection", "O(3)"):
+                assert measure(network, batch, group=group, samples=2).error > BROKEN
+    actor = networks("set", batch)["actor"]
+    error = measure(lambda b: actor(b.replace(target=batch.target)), batch, group="rotation").error
+    assert error > BROKEN, "set itself does see a target that was left behind"
+
+
+@pytest.mark.parametrize("method", ["set", "swat+hn", "swat+tn"])
+def test_the_preset_of_the_paper_is_as_symmetric(method: str) -> None:
+    torch.manual_seed(0)
+    batch = rollout_batch(BODIES[::4])
+    actor = make_actor(method, "paper").double()
+    for change in claims(method) - {"translation"}:
+        assert_equivariant(actor, batch, group=change, samples=2)
+
+
+def test_translation_is_of_the_body_with_its_target() -> None:
+    """What the certificate's translation leaves alone is not left alone without the target."""
+    torch.manual_seed(0)
+    actor = make_actor("set").double()
+    env = LocomotionEnv(HOPPER, variant="v2")
+    env.reset(seed=0)
+    qpos, target = env.data.qpos.copy(), env.target
+    shift = np.array([30.0, -20.0])
+
+    def act(body_shift: np.ndarray, target_shift: np.ndarray) -> Tensor:
+        options = {"qpos": shift_state(qpos, body_shift), "target": target + target_shift}
+        obs, _ = env.reset(options=options)
+        with torch.no_grad():
+            return actor(LimbBatch.from_flat(torch.from_numpy(obs).double()[None], HOPPER))
+
+    here = act(np.zeros(2), np.zeros(2))
+    assert relative_error(here, act(shift, shift)) < 1e-5
+    assert relative_error(here, act(shift, np.zeros(2))) > BROKEN
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Row]:
+    return certify(["set", "swat", "smp+tn", "monolithic+hn"], BODIES[::5], samples=3)
+
+
+def test_the_certificate_agrees_with_the_claims(rows: list[Row]) -> None:
+    assert {row.method for row in rows} == {"set", "swat", "smp+tn", "monolithic+hn"}
+    assert {(row.change, row.states) for row in rows} == {
+        ("translation", "rollout"),
+        *((change, states) for change in CHANGES[1:] for states in ("random", "rollout")),
+    }
+    for row in rows:
+        assert row.kept == (row.change in claims(row.method)), row
+        if not row.kept:
+            assert max(row.action_error, row.q_error) > BROKEN
+
+
+def test_the_certificate_is_reproducible_and_leaves_the_random_state_alone() -> None:
+    torch.manual_seed(5)
+    before = torch.rand(3)
+    torch.manual_seed(5)
+    first = certify(["smp"], [HOPPER], samples=2)
+    assert torch.equal(torch.rand(3), before)
+    assert first == certify(["smp"], [HOPPER.name], samples=2)
+
+
+def test_the_table_has_a_line_per_method(rows: list[Row]) -> None:
+    lines = format_table(rows).splitlines()
+    assert lines[0] == "| method | translation | rotation | reflection | tilt |"
+    assert [line.split("|")[1].strip() for line in lines[2:]] == [
+        "set",
+        "swat",
+        "smp+tn",
+        "monolithic+hn",
+    ]
+    marks = [[cell.strip()[0] for cell in line.split("|")[2:-1]] for line in lines[2:]]
+    assert marks == [list("✓✓✓✗"), list("✓✗✗✗"), list("✓✓✗✗"), list("✓✓✗✗")]
+
+
+def table_in_docs(header: str) -> dict[str, list[str]]:
+    """First column to the others, of the table that starts so."""
+    docs = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
+    lines = docs[docs.index(header) :].split("\n\n")[0].splitlines()[2:]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {method: rest for method, *rest in cells}
+
+
+def test_the_tables_in_the_docs_are_current() -> None:
+    certificate = table_in_docs("| method | translation |")
+    assert list(certificate) == list(METHODS)
+    for method, cells in certificate.items():
+        assert [cell[0] == "✓" for cell in cells] == [c in claims(method) for c in CHANGES]
+
+    sizes = table_in_docs("| setting | set: fast |")
+    configs = [METHODS[name].config(preset) for name in ("set", "swat") for preset in PRESETS]
+    assert sizes
+    for setting, cells in sizes.items():
+        assert cells == [str(getattr(config, setting, "-")) for config in configs], setting
+
+    counted = table_in_docs("| method | fast: actor |")
+    assert list(counted) == [name for name in METHODS if "+" not in name]
+    cheetah = [get_body("3d_cheetah_14_full")]
+    for method, cells in counted.items():
+        presets = (parameter_counts(method, preset, bodies=cheetah) for preset in PRESETS)
+        numbers = [count for counts in presets for count in counts.values()]
+        assert cells == [f"{number:,}" for number in numbers], method
+
+
+def test_a_nan_is_never_kept() -> None:
+    row = Row("set", "rotation", "random", float("nan"), 0.0)
+    assert not row.kept
+    good = Row("set", "rotation", "rollout", 0.0, 0.0)
+    assert "✗ nan" in format_table([good, row])

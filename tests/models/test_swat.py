@@ -1,0 +1,90 @@
+"""SWAT and Amorpheus: what they know of the body's structure."""
+
+import pytest
+import torch
+
+from sgrl.models.attention import MAX_PLACES, RelationBias, TraversalEmbedding
+from sgrl.models.batch import layout_of
+from sgrl.models.network import ACTOR, CRITIC, flat_features
+from sgrl.models.states import random_batch
+from sgrl.models.swat import PRESETS, Swat, SwatConfig
+from sgrl.morphology import get_body
+from sgrl.morphology.graph import graph_of
+
+WALKER = get_body("3d_walker_7_full")
+HOPPER = get_body("3d_hopper_3_shin")
+
+
+def test_traversal_embedding_is_three_embeddings_side_by_side():
+    """Limb 4 of the walker, the left thigh, is at places 4, 5 and 4 (see test_graph)."""
+    embedding = TraversalEmbedding(7)
+    found = embedding(layout_of((WALKER, HOPPER), [1, 0]))
+    left_thigh = found[3 + 4]
+    table = embedding.table
+    expected = torch.cat((table[4, :3], table[5, 3:5], table[4, 5:]))
+    assert torch.equal(left_thigh, expected)
+
+
+def test_places_beyond_the_table_share_the_last(grow):
+    chain = grow(MAX_PLACES + 3, "chain")
+    found = TraversalEmbedding(6)(layout_of((chain,), [0]))
+    assert torch.equal(found[-1, :2], found[MAX_PLACES - 1, :2])
+    assert not torch.equal(found[-1, :2], found[MAX_PLACES - 2, :2])
+
+
+def test_relation_bias_is_a_linear_map_of_the_relations():
+    bias = RelationBias(2).double()
+    with torch.no_grad():
+        bias.map.weight[:] = torch.tensor([[1.0, 0.0, 0.0], [0.0, 2.0, -1.0]])
+    found = bias(layout_of((WALKER, HOPPER), [1, 0, 1]))
+    assert found.shape == (2, 2, 7, 7)
+    pagerank, laplacian, distance = torch.tensor(graph_of(HOPPER).relations).unbind(-1)
+    torch.testing.assert_close(found[1, 0, :3, :3], pagerank)
+    torch.testing.assert_close(found[1, 1, :3, :3], 2 * laplacian - distance)
+
+
+@pytest.mark.parametrize("structure", [True, False], ids=["swat", "amorpheus"])
+def test_only_swat_knows_the_tree(grow, structure):
+    """The same observations on a chain and on a star."""
+    torch.manual_seed(0)
+    network = Swat(SwatConfig(structure=structure), ACTOR).double()
+    chain = random_batch((grow(5, "chain"),), 3)
+    star = chain.replace(layout=layout_of((grow(5, "star"),), [0] * 3))
+    difference = (network(chain) - network(star)).abs().max()
+    assert difference > 1e-3 if structure else difference == 0
+
+
+def test_decoder_sees_the_raw_input():
+    """With all else in the network silenced, a limb's own input still moves its output."""
+    torch.manual_seed(0)
+    network = Swat(SwatConfig(), CRITIC)
+    with torch.no_grad():
+        network.decoder.weight[:, : network.config.embedding] = 0.0
+    batch = random_batch((WALKER,), dtype=torch.float32)
+    action = torch.rand(7, 3, requires_grad=True)
+    network(batch, action)[3].backward()
+    assert action.grad[3].abs().min() > 0
+    assert action.grad[[0, 1, 2, 4, 5, 6]].abs().max() == 0
+
+
+def test_flat_features_are_all_that_a_limb_observes():
+    batch = random_batch((WALKER, HOPPER), dtype=torch.float32)
+    features = flat_features(batch)
+    assert features.shape == (10, 41)
+    assert torch.equal(features[:, :18], batch.tamed.flatten(1))
+    assert torch.equal(features[8, 18:24], torch.cat((batch.gravity[1], batch.target[1])))
+    assert torch.equal(features[:, 24:], batch.scalars)
+
+
+def test_paper_preset_has_the_sizes_of_set():
+    assert PRESETS["paper"] == SwatConfig(layers=3, heads=2, embedding=128, hidden=256)
+    with pytest.raises(ValueError, match="evenly"):
+        SwatConfig(embedding=31)
+
+
+def test_roles_check_the_action():
+    batch = random_batch((WALKER,), dtype=torch.float32)
+    with pytest.raises(ValueError, match="takes no action"):
+        Swat(SwatConfig(), ACTOR)(batch, torch.zeros(7, 3))
+    with pytest.raises(ValueError, match="needs the action"):
+        Swat(SwatConfig(), CRITIC)(batch)
