@@ -51,7 +51,12 @@ def assert_one_line_error(
 
 @pytest.mark.parametrize(
     ("command", "words"),
-    [((), ("envs", "demo")), (("envs",), ("--gallery",)), (("demo",), ("--out", "--seconds"))],
+    [
+        ((), ("envs", "certify", "demo")),
+        (("envs",), ("--gallery",)),
+        (("certify",), ("--methods", "--bodies", "--preset")),
+        (("demo",), ("--out", "--seconds")),
+    ],
 )
 def test_help(tmp_path: Path, command: tuple[str, ...], words: tuple[str, ...]) -> None:
     done = sgrl(*command, "--help", cwd=tmp_path)
@@ -144,3 +149,32 @@ def test_wrong_arguments_are_explained(tmp_path: Path, arguments: tuple[str, ...
     assert "sgrl" in done.stderr
     assert "--help" in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_certify_prints_what_is_kept(tmp_path: Path) -> None:
+    chosen = ("--methods", "set", "swat", "swat+tn", "--bodies", "3d_hopper++", "--samples", "2")
+    done = sgrl("certify", *chosen, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = [line.strip("| ").split(" | ") for line in done.stdout.splitlines()]
+    assert lines[0] == ["method", "translation", "rotation", "reflection", "tilt"]
+    kept = {cells[0]: [cell[0] for cell in cells[1:]] for cells in lines[2:]}
+    assert kept == {
+        "set": ["✓", "✓", "✓", "✗"],
+        "swat": ["✓", "✗", "✗", "✗"],
+        "swat+tn": ["✓", "✓", "✗", "✗"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--methods", "sett"), ("unknown method 'sett'", "did you mean set")),
+        (("--bodies", "3d_hoper++"), ("3d_hoper++", "did you mean 3d_hopper++")),
+        (("--preset", "huge"), ("unknown preset 'huge'", "fast and paper")),
+        (("--methods", "set", "--samples", "0"), ("samples must be 1 or more",)),
+    ],
+)
+def test_certify_says_what_is_wrong(
+    tmp_path: Path, arguments: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    assert_one_line_error(sgrl("certify", *arguments, cwd=tmp_path), 1, *words)

@@ -18,12 +18,17 @@ TILE = 320
 """Pixels along each side of one body's picture."""
 COLUMNS = 6
 CAPTION = 26
+STRIDE = 0.45
+"""Radians of a stride."""
 
 
 def portrait(body: Morphology, size: int = TILE) -> NDArray[np.uint8]:
-    """A body at rest in its start pose, (size, size, 3)."""
+    """A body at rest on the ground, (size, size, 3)."""
     model = compile_model(body)
     data = mujoco.MjData(model)
+    if "left_thigh" in body.limb_names:
+        # One leg forward, or the two of a walker would be one behind the other.
+        data.joint("left_thigh_joint_y").qpos[0] = STRIDE
     mujoco.mj_forward(model, data)
     # Stand it on the ground: some bodies start in the air.
     radius, half_length = model.geom_size[1:, 0], model.geom_size[1:, 1]
