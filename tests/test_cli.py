@@ -52,9 +52,11 @@ def assert_one_line_error(
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ((), ("envs", "certify", "demo")),
+        ((), ("envs", "certify", "train", "eval", "demo")),
         (("envs",), ("--gallery",)),
         (("certify",), ("--methods", "--bodies", "--preset")),
+        (("train",), ("--method", "--bodies", "--steps", "--resume", "--td3.discount")),
+        (("eval",), ("--bodies", "--episodes", "--variant")),
         (("demo",), ("--out", "--seconds")),
     ],
 )
@@ -178,3 +180,32 @@ def test_certify_says_what_is_wrong(
     tmp_path: Path, arguments: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
     assert_one_line_error(sgrl("certify", *arguments, cwd=tmp_path), 1, *words)
+
+
+def test_train_and_eval(tmp_path: Path) -> None:
+    settings = ("--steps", "60", "--warm-up", "40", "--copies", "2", "--threads", "1")
+    done = sgrl("train", "--bodies", "3d_walker_2_right_leg_left_knee", *settings, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    assert (run / "metrics.csv").exists()
+    chosen = ("--bodies", "3d_hopper_3_shin", "--episodes", "3", "--threads", "1")
+    done = sgrl("eval", run, *chosen, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "3d_hopper_3_shin" in done.stdout
+    assert list(run.glob("evaluations/*/episodes.csv"))
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("trian",), ("unknown command 'trian'", "did you mean train")),
+        (("train", "--bodies", "3d_hoper++"), ("did you mean 3d_hopper++",)),
+        (("train",), ("name the bodies to train on",)),
+        (("eval", "runs/none"), ("runs/none",)),
+    ],
+)
+def test_commands_that_can_not_run_say_why(
+    tmp_path: Path, command: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    assert_one_line_error(sgrl(*command, cwd=tmp_path), 1, *words)
+    assert not list(tmp_path.iterdir())

@@ -4,6 +4,7 @@ Importing it registers the environments with Gymnasium; torch is imported only b
 """
 
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
 
 from sgrl.envs import make_env, make_vec, register_envs
 from sgrl.morphology import Morphology, body_names, get_body, get_collection
@@ -15,12 +16,26 @@ except PackageNotFoundError:  # run from a source tree that was never installed
 
 register_envs()
 
+if TYPE_CHECKING:
+    from sgrl.training.policy import load_policy
+
+
+def __getattr__(name: str) -> Any:
+    """What needs torch, imported when it is first asked for."""
+    if name == "load_policy":
+        from sgrl.training.policy import load_policy
+
+        return load_policy
+    raise AttributeError(f"module 'sgrl' has no attribute {name!r}")
+
+
 __all__ = [
     "Morphology",
     "__version__",
     "body_names",
     "get_body",
     "get_collection",
+    "load_policy",
     "make_env",
     "make_vec",
 ]

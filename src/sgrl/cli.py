@@ -1,16 +1,19 @@
-"""The command line: `sgrl envs | certify | demo`."""
+"""The command line: `sgrl envs | certify | train | eval | demo`."""
 
 from __future__ import annotations
 
+import difflib
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
+import sgrl
+from sgrl.envs.task import Variant
 from sgrl.morphology import FULL_BODIES, TABLE, compile_model, get_body
 
 
@@ -48,7 +51,7 @@ def envs(gallery: Path | None = None) -> None:
     Console(width=None if sys.stdout.isatty() else 120).print(table)
 
 
-def certify_methods(
+def certify(
     methods: tuple[str, ...] = (),
     bodies: tuple[str, ...] = (),
     preset: str = "fast",
@@ -67,11 +70,13 @@ def certify_methods(
         samples: Elements of each group that are tried; the worst counts.
         seed: For weights, states and group elements.
     """
-    from sgrl.models.certificate import certify, format_table
+    from sgrl.models import certificate
     from sgrl.models.methods import METHODS
 
-    chosen = methods or tuple(METHODS)
-    print(format_table(certify(chosen, bodies, preset=preset, samples=samples, seed=seed)))
+    rows = certificate.certify(
+        methods or tuple(METHODS), bodies, preset=preset, samples=samples, seed=seed
+    )
+    print(certificate.format_table(rows))
 
 
 def demo(out: Path = Path("demo"), seconds: float = 6.0) -> None:
@@ -99,19 +104,106 @@ def demo(out: Path = Path("demo"), seconds: float = 6.0) -> None:
     )
 
 
+def evaluate(
+    run: tyro.conf.Positional[Path],
+    bodies: tuple[str, ...] = (),
+    episodes: int = 100,
+    variant: Variant | None = None,
+    checkpoint: int | None = None,
+    seed: int = 0,
+    yaw: float | None = None,
+    random: bool = False,
+    threads: int = 0,
+    device: str = "cpu",
+    out: Path | None = None,
+) -> None:
+    """Evaluate a run on any bodies: a table on the screen, episodes and summary on the disk.
+
+    Args:
+        run: Folder of the run, or its name in runs.
+        bodies: Bodies or collections, seen in training or not; those of the training if none.
+        episodes: Episodes of each body, all in parallel.
+        variant: Far targets (v1) or near ones (v2); as in training if not given.
+        checkpoint: Steps of the checkpoint to take; the newest if not given.
+        seed: Of the evaluation; its episodes never coincide with those of a training.
+        yaw: Start every episode turned by so many radians; uniform if not given.
+        random: Add a random policy to compare with.
+        threads: Threads of the physics; 0 for all cores.
+        device: Where the network runs.
+        out: Folder for the results; a new one in the run's folder if not given.
+    """
+    from sgrl.training.evaluate import eval_command
+
+    eval_command(
+        run,
+        bodies,
+        episodes,
+        variant,
+        checkpoint=checkpoint,
+        seed=seed,
+        yaw=yaw,
+        random=random,
+        threads=threads,
+        device=device,
+        out=out,
+    )
+
+
+def train(arguments: Sequence[str]) -> None:
+    """Train a policy on one body or many; stop it when you like and go on with --resume."""
+    # Its settings are imported only here, because they need torch.
+    from sgrl.training.command import train_command
+    from sgrl.training.settings import TrainSettings
+
+    train_command(
+        tyro.cli(TrainSettings, prog="sgrl train", description=train.__doc__, args=arguments)
+    )
+
+
 COMMANDS: dict[str, Callable[..., None]] = {
     "envs": envs,
-    "certify": certify_methods,
+    "certify": certify,
+    "train": train,
+    "eval": evaluate,
     "demo": demo,
 }
 
 
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [
+        f"  {name:{width}}  {(command.__doc__ or '').splitlines()[0]}"
+        for name, command in COMMANDS.items()
+    ]
+    return "\n".join(
+        [
+            "usage: sgrl COMMAND [--help] ...",
+            "",
+            "Subequivariant graph reinforcement learning in 3D.",
+            "",
+            *lines,
+        ]
+    )
+
+
 def main() -> None:
     """Entry point of the `sgrl` command."""
+    name, *arguments = sys.argv[1:] or ["--help"]
+    if name in ("-h", "--help"):
+        print(_help())
+        return
+    if name == "--version":
+        print(f"sgrl {sgrl.__version__}")
+        return
+    if name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
+        raise SystemExit(f"sgrl: unknown command {name!r}; {hint}")
     try:
-        tyro.extras.subcommand_cli_from_dict(
-            COMMANDS, prog="sgrl", description="Subequivariant graph reinforcement learning in 3D."
-        )
+        if name == "train":
+            train(arguments)
+        else:
+            tyro.cli(COMMANDS[name], prog=f"sgrl {name}", args=arguments)
     except (ValueError, OSError, RuntimeError) as error:
         # What the user can mend: one line that says how, not a traceback.
         raise SystemExit(f"sgrl: {error}") from None

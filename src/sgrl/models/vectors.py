@@ -30,13 +30,12 @@ def shorten(vectors: Tensor, fields: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def _pairs(size: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Where the pairs i <= j lie in a flat matrix, how often each depends on one vector,
-    and the pair of each entry of the matrix."""
+def _pairs(size: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Where the pairs i <= j lie in a flat matrix, and the pair of each entry of the matrix."""
     rows, columns = torch.triu_indices(size, size, device=device)
     pair_of = torch.empty(size, size, dtype=torch.long, device=device)
     pair_of[rows, columns] = pair_of[columns, rows] = torch.arange(len(rows), device=device)
-    return rows * size + columns, 1 + (rows == columns).long(), pair_of.flatten()
+    return rows * size + columns, pair_of.flatten()
 
 
 class _Gram(torch.autograd.Function):
@@ -44,7 +43,7 @@ class _Gram(torch.autograd.Function):
     def forward(ctx: Any, vectors: Tensor) -> Tensor:
         ctx.save_for_backward(vectors)
         size = vectors.shape[-1]
-        upper, _, _ = _pairs(size, vectors.device)
+        upper, _ = _pairs(size, vectors.device)
         products = torch.bmm(vectors.transpose(1, 2), vectors)
         return products.view(-1, size * size).index_select(1, upper)
 
@@ -53,9 +52,11 @@ class _Gram(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         (vectors,) = ctx.saved_tensors
         size = vectors.shape[-1]
-        _, times, pair_of = _pairs(size, vectors.device)
-        both = (grad * times).index_select(1, pair_of)
-        return torch.bmm(vectors, both.view(-1, size, size))
+        _, pair_of = _pairs(size, vectors.device)
+        both = grad.index_select(1, pair_of).view(-1, size, size)
+        # A vector is on both sides of its product with itself.
+        both.diagonal(dim1=1, dim2=2).mul_(2)
+        return torch.bmm(vectors, both)
 
 
 class _Shorten(torch.autograd.Function):

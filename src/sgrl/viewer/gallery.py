@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from sgrl.envs.rendering import FrameRenderer
+from sgrl.files import writable
 from sgrl.morphology import TABLE, Morphology, compile_model, get_body
-from sgrl.viewer.files import writable
 
 TILE = 320
 """Pixels along each side of one body's picture."""

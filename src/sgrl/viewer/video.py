@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sgrl.envs.single import LocomotionEnv
 from sgrl.envs.task import Variant
-from sgrl.viewer.files import writable
+from sgrl.files import writable
 
 Frame = NDArray[np.uint8]
 Policy = Callable[[LocomotionEnv, NDArray[np.float32]], NDArray[np.float32]]

@@ -1,0 +1,1 @@
+"""Algorithms: how transitions become better weights, and where transitions are kept."""

@@ -1,0 +1,273 @@
+"""TD3 (Fujimoto et al. 2018) for every method, on batches that may mix bodies.
+
+Twin critics against overestimation, noise on the target's actions, actor and targets
+updated less often than the critics. A critic gives a value for each limb; by default the
+value of a state is their mean, and `per_limb` instead lets each limb learn from its own.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from sgrl.algorithms.replay import Transitions
+from sgrl.envs.observation import FEATURES
+from sgrl.models.batch import LimbBatch
+from sgrl.models.methods import Config, make_actor, make_twin_critic
+from sgrl.morphology import Morphology
+
+
+@dataclass(frozen=True)
+class Td3Config:
+    """Settings of TD3; the defaults are the paper's."""
+
+    discount: float = 0.99
+    """What a reward one step later is worth."""
+    polyak: float = 0.005
+    """Part of the way that targets go towards the networks at each of their updates."""
+    exploration_noise: float = 0.126
+    """Standard deviation of the normal noise on actions that are tried."""
+    target_noise: float = 0.2
+    """Standard deviation of the normal noise on the target's actions."""
+    target_noise_clip: float = 0.5
+    """Largest size of the noise on the target's actions."""
+    policy_delay: int = 2
+    """Updates of the critics for one of the actor and the targets."""
+    learning_rate: float = 1e-4
+    """Adam's, of actor and critics."""
+    gradient_clip: float = 0.1
+    """Largest norm of a gradient, of the actor and of both critics together."""
+    batch: int = 100
+    """Transitions in an update."""
+    per_limb: bool = False
+    """Each limb's Q learns from its own Q of the next state, instead of their means."""
+
+    def __post_init__(self) -> None:
+        for name in ("discount", "polyak"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f"{name} must lie between 0 and 1, not {getattr(self, name)}")
+        for name in ("exploration_noise", "target_noise", "target_noise_clip"):
+            if not getattr(self, name) >= 0.0:
+                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
+        for name in ("policy_delay", "learning_rate", "gradient_clip", "batch"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
+
+
+class Td3:
+    """An actor, twin critics, their targets and optimisers."""
+
+    def __init__(
+        self,
+        method: str,
+        preset: str,
+        bodies: Sequence[Morphology],
+        config: Td3Config,
+        *,
+        device: torch.device | str = "cpu",
+        network: Config | None = None,
+    ) -> None:
+        """`network` takes the place of the preset. Weights come from torch's global generator."""
+        self.config = config
+        self.bodies = tuple(bodies)
+        self.device = torch.device(device)
+        self.actor = make_actor(method, preset, bodies=bodies, config=network).to(self.device)
+        self.critic = make_twin_critic(method, preset, bodies=bodies, config=network)
+        self.critic = self.critic.to(self.device)
+        self.target_actor = copy.deepcopy(self.actor).requires_grad_(False)
+        self.target_critic = copy.deepcopy(self.critic).requires_grad_(False)
+        self.actor_optimiser = self._optimiser(self.actor)
+        self.critic_optimiser = self._optimiser(self.critic)
+        self.updates = 0
+        """Gradient steps of the critics so far."""
+
+    def _optimiser(self, module: nn.Module) -> torch.optim.Adam:
+        fused = self.device.type in ("cpu", "cuda")
+        return torch.optim.Adam(module.parameters(), self.config.learning_rate, fused=fused)
+
+    def _batch(self, observations: Tensor, row_body: NDArray[np.int64]) -> LimbBatch:
+        # One body is looked at by itself: all such batches share their layout.
+        if len(row_body) and (row_body == row_body[0]).all():
+            body = self.bodies[row_body[0]]
+            return LimbBatch.from_flat(observations[:, : body.num_limbs * FEATURES], body)
+        return LimbBatch.from_padded(observations, self.bodies, row_body)
+
+    def act(
+        self,
+        observations: NDArray[np.float32],
+        row_body: NDArray[np.int64],
+        noise: np.random.Generator | None = None,
+    ) -> NDArray[np.float32]:
+        """Actions (n, motors) for observations (n, width), 0 in the padding.
+
+        `noise` draws exploration noise; without it actions are the actor's own.
+        """
+        with torch.no_grad():
+            batch = self._batch(torch.from_numpy(observations).to(self.device), row_body)
+            found = batch.layout.actions_to_rows(self.actor(batch)).cpu().numpy()
+        motors = 3 * (observations.shape[1] // FEATURES - 1)
+        actions = np.zeros((len(found), motors), np.float32)
+        actions[:, : found.shape[1]] = found
+        if noise is None:
+            return actions
+        drawn = noise.standard_normal(actions.shape, np.float32)
+        actions += np.float32(self.config.exploration_noise) * drawn
+        counts = np.array([body.num_actions for body in self.bodies])[row_body]
+        actions[np.arange(motors) >= counts[:, None]] = 0.0
+        return actions.clip(-1.0, 1.0, out=actions)
+
+    def update(self, batch: Transitions, generator: torch.Generator) -> dict[str, float]:
+        """One gradient step of the critics and, when it is their turn, of actor and targets.
+
+        Gives `critic_loss`, `q`, `critic_grad` and, when updated, `actor_loss` and
+        `actor_grad`; gradient norms are those before clipping. A loss or gradient that is
+        not finite raises FloatingPointError before it changes any weight.
+        """
+        now = self._batch(batch.observations, batch.row_body)
+        actions = now.layout.actions_to_limbs(batch.actions)
+        goal = self._targets(batch, generator)
+        first, second = (self._values(now, q) for q in self.critic(now, actions))
+        loss = self._row_errors(now, first - goal) + self._row_errors(now, second - goal)
+        report = {"critic_loss": _finite(loss, "critic's loss"), "q": first.mean().item()}
+        report["critic_grad"] = self._descend(loss, self.critic_optimiser, "critic's gradient")
+        self.updates += 1
+        if self.updates % self.config.policy_delay == 0:
+            with _frozen(self.critic):
+                loss = -now.layout.row_mean(self.critic.first(now, self.actor(now))).mean()
+                report["actor_loss"] = _finite(loss, "actor's loss")
+                report["actor_grad"] = self._descend(loss, self.actor_optimiser, "actor's gradient")
+            self._follow(self.target_actor, self.actor)
+            self._follow(self.target_critic, self.critic)
+        return report
+
+    def _values(self, batch: LimbBatch, q: Tensor) -> Tensor:
+        """What is learned and bootstrapped: Q (limbs,) as it is, or its mean (rows,)."""
+        return q if self.config.per_limb else batch.layout.row_mean(q)
+
+    def _row_errors(self, batch: LimbBatch, error: Tensor) -> Tensor:
+        """Mean square over rows; each row counts the same, however many limbs it has."""
+        square = error.square()
+        return (batch.layout.row_mean(square) if self.config.per_limb else square).mean()
+
+    @torch.no_grad()
+    def _targets(self, batch: Transitions, generator: torch.Generator) -> Tensor:
+        """What Q should be: (rows,), or (limbs,) with `per_limb`."""
+        config = self.config
+        following = self._batch(batch.next_observations, batch.row_body)
+        layout = following.layout
+        actions = self.target_actor(following)
+        noise = torch.randn(actions.shape, generator=generator, device=generator.device)
+        noise = (noise * config.target_noise).clamp_(
+            -config.target_noise_clip, config.target_noise_clip
+        )
+        actions = (actions + noise.to(actions)).clamp_(-1.0, 1.0)
+        actions = actions.masked_fill_(layout.is_torso.unsqueeze(-1), 0.0)
+        first, second = (self._values(following, q) for q in self.target_critic(following, actions))
+        rewards, worth = batch.rewards, config.discount * (1.0 - batch.terminated)
+        if config.per_limb:
+            rewards, worth = layout.spread(rewards), layout.spread(worth)
+        return torch.addcmul(rewards, worth, torch.minimum(first, second))
+
+    def _descend(self, loss: Tensor, optimiser: torch.optim.Adam, what: str) -> float:
+        """A step down the clipped gradient; the norm before clipping."""
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        parameters = optimiser.param_groups[0]["params"]
+        norm = nn.utils.clip_grad_norm_(parameters, self.config.gradient_clip)
+        size = _finite(norm, what)
+        optimiser.step()
+        return size
+
+    def _follow(self, target: nn.Module, network: nn.Module) -> None:
+        with torch.no_grad():
+            torch._foreach_lerp_(
+                tuple(target.parameters()), tuple(network.parameters()), self.config.polyak
+            )
+
+    def weights(self) -> dict[str, Tensor]:
+        """Copies of the networks' weights on the CPU, named `actor.…` and `critic.…`."""
+        return {
+            f"{part}.{name}": value.detach().to("cpu", copy=True).contiguous()
+            for part, module in (("actor", self.actor), ("critic", self.critic))
+            for name, value in module.state_dict().items()
+        }
+
+    def training_state(self) -> dict[str, Any]:
+        """Copies of all else that coming updates depend on: targets, optimisers, counters."""
+        return {
+            name: copy.deepcopy(part.state_dict()) for name, part in self._training_parts().items()
+        } | {"updates": self.updates}
+
+    def _training_parts(self) -> dict[str, nn.Module | torch.optim.Optimizer]:
+        return {
+            "target_actor": self.target_actor,
+            "target_critic": self.target_critic,
+            "actor_optimiser": self.actor_optimiser,
+            "critic_optimiser": self.critic_optimiser,
+        }
+
+    def load(
+        self, weights: Mapping[str, Tensor], training_state: Mapping[str, Any] | None = None
+    ) -> None:
+        """Take over weights, and go on from a training state or, without one, start from them.
+
+        ValueError, and nothing changed, if they are of another method or size.
+        """
+        own = self.weights()
+        if differing := sorted(own.keys() ^ weights.keys()):
+            raise ValueError(f"these weights are of another method or size: {_some(differing)}")
+        shapes = [name for name in own if own[name].shape != weights[name].shape]
+        if shapes:
+            name = shapes[0]
+            raise ValueError(
+                f"these weights are of another size or body: {name} is "
+                f"{tuple(weights[name].shape)}, not {tuple(own[name].shape)}"
+            )
+        for part, module in (("actor", self.actor), ("critic", self.critic)):
+            prefix = f"{part}."
+            module.load_state_dict(
+                {n.removeprefix(prefix): weights[n] for n in own if n.startswith(prefix)}
+            )
+        if training_state is None:
+            self.target_actor.load_state_dict(self.actor.state_dict())
+            self.target_critic.load_state_dict(self.critic.state_dict())
+            self.actor_optimiser = self._optimiser(self.actor)
+            self.critic_optimiser = self._optimiser(self.critic)
+            self.updates = 0
+            return
+        for name, holder in self._training_parts().items():
+            holder.load_state_dict(training_state[name])
+        self.updates = training_state["updates"]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{', '.join(names[:3])}{more} only on one side"
+
+
+def _finite(value: Tensor, what: str) -> float:
+    number = value.item()
+    if not np.isfinite(number):
+        raise FloatingPointError(f"the {what} is {number}; nothing was changed by it")
+    return number
+
+
+@contextmanager
+def _frozen(module: nn.Module) -> Iterator[None]:
+    """Without gradients of its own weights, which would be computed in vain."""
+    parameters = list(module.parameters())
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(True)

@@ -1,0 +1,245 @@
+"""Checkpoints: folders that appear whole, are checked when read, and hold no pickled code.
+
+checkpoints/0000025000/          named by the steps
+  weights.safetensors            actor and critics: "actor.…", "critic.…"
+  learner.pt                     targets, optimisers: nested tensors and numbers
+  arrays.npz                     environments, replay cursors, random states, tallies
+  checkpoint.json                counters, and the SHA-256 of the files above
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+WEIGHTS = "weights.safetensors"
+LEARNER = "learner.pt"
+ARRAYS = "arrays.npz"
+FACTS = "checkpoint.json"
+
+
+class CorruptCheckpointError(ValueError):
+    """A checkpoint that is not what was written."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Everything that a training goes on from."""
+
+    weights: dict[str, Tensor]
+    """Of actor and critics."""
+    learner: dict[str, Any]
+    """What else the algorithm needs to go on: nested tensors, numbers and strings."""
+    arrays: dict[str, NDArray[Any]]
+    """States of environments, replay and random generators."""
+    facts: dict[str, Any]
+    """Counters and whose checkpoint it is, as JSON has them."""
+
+    def pack(self) -> dict[str, bytes]:
+        """The contents of its files: a copy that later training does not change."""
+        from safetensors.torch import save
+
+        own = {
+            name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+            for name, tensor in self.weights.items()
+        }
+        learner, arrays = io.BytesIO(), io.BytesIO()
+        torch.save(self.learner, learner)
+        np.savez(arrays, allow_pickle=False, **self.arrays)
+        packed = {WEIGHTS: save(own), LEARNER: learner.getvalue(), ARRAYS: arrays.getvalue()}
+        facts = self.facts | {"sha256": {name: _digest(data) for name, data in packed.items()}}
+        return packed | {FACTS: json.dumps(facts, indent=1).encode()}
+
+
+def checkpoint_folder(checkpoints: Path, steps: int) -> Path:
+    """Where the checkpoint at so many steps lies."""
+    return checkpoints / f"{steps:010d}"
+
+
+def list_checkpoints(checkpoints: Path) -> list[Path]:
+    """The checkpoints of a run, oldest first; whether they are good is not looked at."""
+    if not checkpoints.is_dir():
+        return []
+    return sorted(path for path in checkpoints.iterdir() if path.name.isdigit())
+
+
+def write_checkpoint(checkpoints: Path, steps: int, packed: dict[str, bytes], keep: int) -> Path:
+    """Write what `Checkpoint.pack` gave, then remove all but the newest `keep`.
+
+    Whenever the process dies, what is there under a name of digits is whole.
+    """
+    final = checkpoint_folder(checkpoints, steps)
+    draft = checkpoints / f".{final.name}.draft"
+    checkpoints.mkdir(exist_ok=True)
+    _sweep(checkpoints)
+    try:
+        draft.mkdir()
+        for name, data in packed.items():
+            _write_file(draft / name, data)
+        _sync_folder(draft)
+        if final.exists():
+            _discard(final)
+        os.replace(draft, final)
+        _sync_folder(checkpoints)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    for old in list_checkpoints(checkpoints)[:-keep]:
+        _discard(old)
+    return final
+
+
+class CheckpointWriter:
+    """Writes a run's checkpoints, one at a time, in a thread: training goes on meanwhile."""
+
+    def __init__(self, checkpoints: Path, keep: int, before: Callable[[], None]) -> None:
+        """`before` is called in the thread, before anything is written."""
+        self._checkpoints, self._keep, self._before = checkpoints, keep, before
+        self._thread = ThreadPoolExecutor(1, "checkpoint")
+        self._pending: Future[Path] | None = None
+
+    def write(self, steps: int, checkpoint: Checkpoint) -> None:
+        """Begin to write; raises what went wrong with the one before."""
+        self.finish()
+        self._pending = self._thread.submit(self._write, steps, checkpoint.pack())
+
+    def _write(self, steps: int, packed: dict[str, bytes]) -> Path:
+        self._before()
+        return write_checkpoint(self._checkpoints, steps, packed, self._keep)
+
+    def finish(self) -> None:
+        """Wait for the one that is being written; raises what went wrong with it."""
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            pending.result()
+
+    def close(self) -> None:
+        """Wait, whatever comes of it, and end the thread."""
+        self._thread.shutdown()
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """A checkpoint, every byte checked; CorruptCheckpointError says what is wrong with it."""
+    from safetensors.torch import load
+
+    facts = _read_facts(folder)
+    data = {name: _read_checked(folder / name, facts) for name in (WEIGHTS, LEARNER, ARRAYS)}
+    with np.load(io.BytesIO(data[ARRAYS]), allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    learner = torch.load(io.BytesIO(data[LEARNER]), weights_only=True, map_location="cpu")
+    return Checkpoint(load(data[WEIGHTS]), learner, arrays, facts)
+
+
+def read_weights(folder: Path) -> dict[str, Tensor]:
+    """The weights of a checkpoint alone, checked, on the CPU."""
+    from safetensors.torch import load
+
+    return load(_read_checked(folder / WEIGHTS, _read_facts(folder)))
+
+
+def read_newest(checkpoints: Path, complain: Callable[[Path, str], None]) -> Checkpoint | None:
+    """The newest checkpoint that is whole; `complain` hears of those that are not."""
+    for folder in reversed(list_checkpoints(checkpoints)):
+        try:
+            return read_checkpoint(folder)
+        except CorruptCheckpointError as error:
+            complain(folder, str(error))
+    return None
+
+
+def set_aside(folder: Path) -> Path:
+    """Rename a corrupt checkpoint so that it is neither used nor counted nor lost."""
+    number, aside = 1, folder.with_name(f"{folder.name}.corrupt")
+    while aside.exists():
+        number += 1
+        aside = folder.with_name(f"{folder.name}.corrupt-{number}")
+    os.rename(folder, aside)
+    return aside
+
+
+def check_fits(weights: dict[str, Tensor], expected: dict[str, Tensor], whose: str) -> None:
+    """ValueError unless the weights have the names and shapes of the networks here."""
+    missing = sorted(expected.keys() - weights.keys())
+    surplus = sorted(weights.keys() - expected.keys())
+    if missing or surplus:
+        example = missing[0] if missing else surplus[0]
+        raise ValueError(
+            f"{whose} are of another method or size: {len(missing)} weights are missing and "
+            f"{len(surplus)} unknown, {example} for example"
+        )
+    for name, tensor in expected.items():
+        if weights[name].shape != tensor.shape:
+            raise ValueError(
+                f"{whose} are of another size: {name} is {tuple(weights[name].shape)}, "
+                f"not {tuple(tensor.shape)}"
+            )
+
+
+def _read_facts(folder: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads((folder / FACTS).read_bytes())
+        names = set(facts["sha256"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CorruptCheckpointError(f"{folder / FACTS} cannot be read ({error})") from None
+    if not {WEIGHTS, LEARNER, ARRAYS} <= names:
+        raise CorruptCheckpointError(f"{folder / FACTS} does not list all files")
+    found: dict[str, Any] = facts
+    return found
+
+
+def _read_checked(file: Path, facts: dict[str, Any]) -> bytes:
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise CorruptCheckpointError(f"{file} cannot be read ({error.strerror})") from None
+    if _digest(data) != facts["sha256"][file.name]:
+        raise CorruptCheckpointError(f"{file} is truncated or altered")
+    return data
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _write_file(path: Path, data: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make names in a folder survive a loss of power, where the system can."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _discard(folder: Path) -> None:
+    """Remove a checkpoint; it loses its name first, so that half of one is never found."""
+    doomed = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(doomed, ignore_errors=True)
+    os.rename(folder, doomed)
+    shutil.rmtree(doomed, ignore_errors=True)
+
+
+def _sweep(checkpoints: Path) -> None:
+    """Remove what a killed process left behind."""
+    for left in checkpoints.glob(".*"):
+        shutil.rmtree(left, ignore_errors=True)

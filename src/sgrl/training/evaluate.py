@@ -1,0 +1,245 @@
+"""How well a policy does: whole episodes on any bodies, all of a body's at once."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sgrl.envs.task import MAX_EPISODE_STEPS, Variant
+from sgrl.envs.vector import LocomotionVectorEnv
+from sgrl.morphology import Collection, Morphology, resolve_bodies
+from sgrl.training.results import BodyResult, Episode, format_mean, format_table, write_results
+
+EVALUATION_SEEDS = 2**62
+"""The environments' seeds from here on are of evaluations; those of trainings lie below."""
+MAX_EPISODES = 2**32
+"""Environment seeds that each evaluation seed has to itself."""
+MAX_SEED = (2**63 - EVALUATION_SEEDS) // MAX_EPISODES - 1
+
+
+class Acts(Protocol):
+    """Whatever turns observations into actions."""
+
+    def act(self, obs: NDArray[np.float32], body: Morphology, /) -> NDArray[np.float32]:
+        """Actions (rows, motors) for flat observations (rows, limbs * 41)."""
+        ...
+
+
+class RandomPolicy:
+    """Uniform actions: what any other policy has to beat."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+
+    def act(self, obs: NDArray[np.float32], body: Morphology, /) -> NDArray[np.float32]:
+        """Actions in [-1, 1], whatever is observed."""
+        shape = (*np.shape(obs)[:-1], body.num_actions)
+        return self._rng.uniform(-1.0, 1.0, shape).astype(np.float32)
+
+
+def random_policy(seed: int = 0) -> RandomPolicy:
+    """A baseline for comparison."""
+    return RandomPolicy(seed)
+
+
+def evaluation_seeds(seed: int, episodes: int) -> list[int]:
+    """The environments' seeds of an evaluation: no training run and no other `seed` has them."""
+    if not 0 <= seed <= MAX_SEED:
+        raise ValueError(f"an evaluation seed is a whole number from 0 to {MAX_SEED}, not {seed}")
+    if not 1 <= episodes <= MAX_EPISODES:
+        raise ValueError(f"an evaluation takes 1 to {MAX_EPISODES} episodes, not {episodes}")
+    first = EVALUATION_SEEDS + seed * MAX_EPISODES
+    return list(range(first, first + episodes))
+
+
+def evaluate(
+    policy: Acts,
+    bodies: str | Morphology | Collection | Iterable[str | Morphology | Collection],
+    *,
+    variant: Variant = "v1",
+    episodes: int = 100,
+    seed: int = 0,
+    threads: int = 0,
+    yaw: float | None = None,
+    max_episode_steps: int = MAX_EPISODE_STEPS,
+    label: str = "policy",
+    report: Callable[[BodyResult], None] | None = None,
+) -> list[BodyResult]:
+    """Run `episodes` whole episodes of each body, all of a body's at once.
+
+    Each copy of a body counts with its first episode and no other: in a fixed time a copy
+    that falls soon would have more of them, and short ones would count too much. `seed`
+    gives the same starts to every policy and body, whichever are evaluated beside it.
+    `yaw` turns all starts alike; `report` hears each result as soon as it is there.
+    """
+    if isinstance(bodies, str | Morphology | Collection):
+        bodies = [bodies]
+    chosen = dict.fromkeys(resolve_bodies(bodies))
+    if not chosen:
+        raise ValueError("an evaluation needs at least one body")
+    seeds = evaluation_seeds(seed, episodes)
+    results = []
+    for body in chosen:
+        make = partial(
+            LocomotionVectorEnv,
+            body,
+            variant=variant,
+            yaw=yaw,
+            threads=threads,
+            max_episode_steps=max_episode_steps,
+        )
+        found = _first_episodes(policy, body, make, seeds)
+        results.append(BodyResult(label, body.name, variant, found))
+        if report is not None:
+            report(results[-1])
+    return results
+
+
+def _first_episodes(
+    policy: Acts,
+    body: Morphology,
+    make: Callable[[int], LocomotionVectorEnv],
+    seeds: Sequence[int],
+) -> tuple[Episode, ...]:
+    """Step as many copies as there are seeds until the first episode of each has ended."""
+    env = make(len(seeds))
+    observations, _ = env.reset(seed=seeds)
+    total, approach = np.zeros(len(seeds)), np.zeros(len(seeds))
+    found: dict[int, Episode] = {}
+    numbers = np.arange(len(seeds))  # of the episode that each copy of `env` runs
+    running = np.ones(len(seeds), np.bool_)
+    length = 0
+    while running.any():
+        if 2 * running.sum() <= len(running):
+            # A few long episodes would otherwise drag all copies along.
+            env, observations = _continue_with(running, env, make)
+            numbers, running = numbers[running], running[running]
+        actions = np.zeros((env.num_envs, body.num_actions), np.float32)
+        actions[running] = policy.act(observations[running], body)
+        observations, rewards, terminated, truncated, infos = env.step(actions)
+        length += 1
+        total[numbers] += rewards
+        approach[numbers] += infos["speed_to_target"]
+        ended = running & (terminated | truncated)
+        running = running & ~ended
+        for copy in np.flatnonzero(ended).tolist():
+            number, last = int(numbers[copy]), infos["final_info"]
+            found[number] = Episode(
+                seed=seeds[number],
+                total_reward=float(total[number]),
+                length=length,
+                speed=float(approach[number] / length),
+                targets=int(last["targets_reached"][copy]),
+                distance=float(last["distance"][copy]),
+                fell=bool(terminated[copy]),
+                diverged=bool(last["diverged"][copy]),
+            )
+    return tuple(found[number] for number in range(len(seeds)))
+
+
+def _continue_with(
+    chosen: NDArray[np.bool_],
+    env: LocomotionVectorEnv,
+    make: Callable[[int], LocomotionVectorEnv],
+) -> tuple[LocomotionVectorEnv, NDArray[np.float32]]:
+    """The chosen copies (copies,) of one body as an environment of their own, and what they see."""
+    state = env.get_state()
+    names = state.pop("bodies")
+    # Each array has the same share for every copy, though not always in a dimension of its own.
+    own = {
+        key: value.reshape(len(chosen), -1)[chosen].reshape(-1, *value.shape[1:])
+        for key, value in state.items()
+    }
+    smaller = make(int(chosen.sum()))
+    return smaller, smaller.set_state({**own, "bodies": names})
+
+
+def eval_command(
+    run: str | Path,
+    bodies: Sequence[str] = (),
+    episodes: int = 100,
+    variant: Variant | None = None,
+    *,
+    checkpoint: int | None = None,
+    seed: int = 0,
+    yaw: float | None = None,
+    random: bool = False,
+    threads: int = 0,
+    device: str = "cpu",
+    out: Path | None = None,
+) -> Path:
+    """Evaluate a run, print the table, write the files; returns their folder.
+
+    Bodies and variant are those of the training unless others are given. `random` adds the
+    random policy. By default the files go to a new folder in the run's `evaluations`.
+    """
+    # Here, because no other part of an evaluation needs torch.
+    from sgrl.training.policy import load_policy
+
+    policy = load_policy(run, checkpoint, device)
+    chosen = resolve_bodies(bodies) or policy.bodies
+    variant = variant or policy.settings.variant
+    policies: dict[str, Acts] = {policy.method: policy}
+    if random:
+        policies["random"] = random_policy(seed)
+    with _new_folder(out, policy.run / "evaluations") as folder:
+        results = []
+        for label, each in policies.items():
+            results += evaluate(
+                each,
+                chosen,
+                variant=variant,
+                episodes=episodes,
+                seed=seed,
+                threads=threads,
+                yaw=yaw,
+                label=label,
+                report=_print_progress if len(chosen) * len(policies) > 1 else None,
+            )
+        about = {
+            "run": str(policy.run),
+            "checkpoint": policy.checkpoint,
+            "method": policy.method,
+            "trained_on": [body.name for body in policy.bodies],
+            "variant": variant,
+            "seed": seed,
+            "yaw": yaw,
+        }
+        write_results(results, folder, about=about)
+    print(format_table(results))
+    print(f"\nwrote {folder}")
+    return folder
+
+
+def _print_progress(result: BodyResult) -> None:
+    reward = format_mean(result.mean("total_reward"), result.standard_error("total_reward"))
+    print(f"{result.policy} on {result.body}: return {reward}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _new_folder(asked: Path | None, parent: Path) -> Iterator[Path]:
+    """A new folder, taken before the work so that it is not done in vain; gone if that fails."""
+    if asked is not None and asked.exists():
+        raise FileExistsError(f"{asked} exists; name a folder that does not, for the results")
+    number, folder = 1, asked or parent / "001"
+    while True:
+        try:
+            folder.mkdir(parents=True)
+            break
+        except FileExistsError:
+            if asked is not None:
+                raise
+            number, folder = number + 1, parent / f"{number + 1:03d}"
+    try:
+        yield folder
+    except BaseException:
+        shutil.rmtree(folder)
+        raise

@@ -1,0 +1,332 @@
+"""The training loop: act, step, store, update, log, checkpoint.
+
+Everything random comes from generators of the run's own, and what is saved is saved between
+two passes of the loop: a run that was killed and resumed goes on to the bit as if it had not
+been. When checkpoints are written, and how often, changes nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sgrl.algorithms.replay import Replay
+from sgrl.algorithms.td3 import Td3
+from sgrl.envs.vector import LocomotionVectorEnv
+from sgrl.training.checkpoint import (
+    Checkpoint,
+    CheckpointWriter,
+    check_fits,
+    list_checkpoints,
+    read_newest,
+    set_aside,
+)
+from sgrl.training.interrupt import InterruptedTrainingError, StopRequest
+from sgrl.training.metrics import Board, Clock, Episodes, Losses, MetricsFile, Row
+from sgrl.training.progress import TrainingProgress, make_console
+from sgrl.training.run import Run, create_run, find_run
+from sgrl.training.settings import TrainSettings, resolve_settings, resumed_settings
+
+Say = Callable[[str], None]
+
+
+class TrainingFailedError(RuntimeError):
+    """Training cannot go on; the checkpoints there are were left as they are."""
+
+
+def train(settings: TrainSettings) -> Path:
+    """Train as told, in a new run or one that is resumed, and return the run's folder.
+
+    SIGINT and SIGTERM save the run and raise InterruptedTrainingError. A full disk or a loss
+    that is not a number raises TrainingFailedError, which says from where one can go on.
+    """
+    if settings.resume is not None:
+        run = find_run(settings.resume, settings.runs)
+        settings = resumed_settings(settings, run.settings())
+    else:
+        settings = resolve_settings(settings)
+        if settings.init_from is not None:
+            source = find_run(settings.init_from, settings.runs)
+            settings = replace(settings, init_from=source.path.resolve())
+        run = create_run(settings)
+        settings = run.settings()  # with the name that was free
+    console = make_console()
+
+    def say(message: str) -> None:
+        console.print(message, markup=False)
+        run.log(message)
+
+    with run.locked():
+        _configure_torch(settings)
+        try:
+            training = Training(settings, run)
+            training.prepare(say)
+        except BaseException:
+            if settings.resume is None and not list_checkpoints(run.checkpoints):
+                shutil.rmtree(run.path)  # made above, and nothing was trained in it
+            raise
+        run.write_settings(settings)
+        try:
+            with TrainingProgress(training.steps, training.goal, console) as progress:
+                training.run(progress)
+        except (InterruptedTrainingError, TrainingFailedError) as error:
+            run.log(str(error))
+            raise
+        say(f"finished {run.path} at {training.steps:,} steps")
+    return run.path
+
+
+def _configure_torch(settings: TrainSettings) -> None:
+    torch.set_num_threads(settings.threads)
+    # Not called in vain: it imports PyTorch's compiler, which takes seconds.
+    if settings.deterministic != torch.are_deterministic_algorithms_enabled():
+        torch.use_deterministic_algorithms(settings.deterministic)
+    torch.manual_seed(settings.seed)
+
+
+class Training:
+    """All that a run consists of while it is going."""
+
+    def __init__(self, settings: TrainSettings, run: Run) -> None:
+        assert settings.steps is not None, "resolve the settings first"
+        assert settings.buffer is not None, "resolve the settings first"
+        self.settings, self.folder, self.goal = settings, run, settings.steps
+        bodies = settings.morphologies()
+        self.env = LocomotionVectorEnv(
+            bodies, settings.copies, variant=settings.variant, threads=settings.threads
+        )
+        self.learner = Td3(
+            settings.method,
+            settings.preset,
+            bodies,
+            settings.td3,
+            device=settings.device,
+            network=settings.network,
+        )
+        # No transition that a kept checkpoint, or one being written, knows is overwritten.
+        slack = (settings.keep + 1) * (settings.checkpoint_every + self.env.num_envs)
+        self.replay = Replay(bodies, settings.buffer, folder=run.replay, slack=slack)
+        acting, sampling = np.random.SeedSequence([settings.seed, 2]).spawn(2)
+        self.acting, self.sampling = map(np.random.default_rng, (acting, sampling))
+        self.generator = torch.Generator(settings.device).manual_seed(settings.seed)
+        self.episodes = Episodes(bodies, self.env.body_index)
+        self.losses = Losses()
+        self.clock = Clock()
+        self.steps = 0
+        """Transitions so far."""
+        self.owed = 0.0
+        """Updates that the transitions so far have earned and that were not made yet."""
+        self.observations: NDArray[np.float32]
+        self.metrics: MetricsFile
+        self._seconds = 0.0
+        self._saved: int | None = None
+        """Steps at the latest checkpoint."""
+        self._writer = CheckpointWriter(run.checkpoints, settings.keep, before=self._sync)
+
+    def prepare(self, say: Say) -> None:
+        """Start anew, or go back to the newest checkpoint that is whole."""
+
+        corrupt: dict[Path, str] = {}
+        checkpoint = read_newest(self.folder.checkpoints, corrupt.__setitem__)
+        if checkpoint is not None:
+            self._restore(checkpoint)
+            for folder, reason in corrupt.items():
+                say(f"{reason}: it is now {set_aside(folder).name}, using the one before it")
+            say(f"resuming {self.folder.path} at {self.steps:,} of {self.goal:,} steps")
+            return
+        if corrupt:
+            raise ValueError(f"no checkpoint can be used: {'; '.join(corrupt.values())}")
+        if self.settings.init_from is not None:
+            self._take_weights(self.settings.init_from, say)
+        self.observations, _ = self.env.reset(seed=self.settings.environment_seed())
+        self.metrics = MetricsFile(self.folder.metrics_file)
+        needed = Replay.bytes_needed(self.replay.bodies, self.replay.capacity)
+        say(
+            f"training in {self.folder.path}: {self.env.num_envs} copies of "
+            f"{len(self.env.parts)} bodies, replay up to {needed / 1e9:.2f} GB on disk"
+        )
+
+    def run(self, progress: TrainingProgress) -> None:
+        """Train to the end, or until a signal; close everything in any case."""
+        settings = self.settings
+        with ExitStack() as stack:
+            stack.callback(self.env.close)
+            stack.callback(self.metrics.close)
+            stack.callback(self._writer.close)
+            board = Board(
+                self.folder.tensorboard,
+                self.steps,
+                wandb=settings.wandb,
+                name=self.folder.identifier(),
+                settings=dataclasses.asdict(settings),
+            )
+            stack.callback(board.close)
+            stop = stack.enter_context(StopRequest())
+            try:
+                self._loop(board, progress, stop)
+                self._save()
+                self._writer.finish()
+            except (OSError, FloatingPointError) as error:
+                self._writer.close()  # a checkpoint on its way may still arrive
+                raise TrainingFailedError(self._advice(error)) from error
+        if stop.signal is not None and self.steps < self.goal:
+            raise InterruptedTrainingError(stop.signal, self.steps, self.folder.path)
+
+    def _loop(self, board: Board, progress: TrainingProgress, stop: StopRequest) -> None:
+        settings, env, replay, clock = self.settings, self.env, self.replay, self.clock
+        copies = env.num_envs
+        clock.start(self.steps, self._seconds)
+        while self.steps < self.goal and stop.signal is None:
+            if self.steps < settings.warm_up:
+                actions = self._random_actions()
+            else:
+                actions = self.learner.act(self.observations, env.body_index, self.acting)
+            clock.lap("act")
+
+            following, rewards, terminated, truncated, infos = env.step(actions)
+            clock.lap("sim")
+
+            done = terminated | truncated
+            last = following
+            if done.any():
+                # The true last observation of an episode, not the first of the next one.
+                last = np.where(done[:, None], infos["final_obs"], following)
+            replay.add(env.body_index, self.observations, actions, rewards, last, terminated)
+            self.episodes.step(rewards, done)
+            self.observations = following
+            before, self.steps = self.steps, self.steps + copies
+
+            if self.steps > settings.warm_up:
+                self.owed += settings.updates_per_step * copies
+            while self.owed >= 1.0:
+                self.owed -= 1.0
+                turn = None
+                if settings.batches == "in_turn":
+                    turn = self.learner.updates % len(replay.bodies)
+                batch = replay.sample(settings.td3.batch, self.sampling, settings.device, turn)
+                clock.lap("other")
+                self.losses.add(self.learner.update(batch, self.generator))
+                clock.lap("update")
+
+            if self.steps // settings.log_every > before // settings.log_every:
+                row = self._row()
+                self.metrics.append(row)
+                board.append(row)
+            if self.steps // settings.checkpoint_every > before // settings.checkpoint_every:
+                self._save()
+            if progress.due():
+                progress.update(self.steps, self.episodes.recent_by_family())
+            clock.lap("other")
+
+    def _random_actions(self) -> NDArray[np.float32]:
+        drawn = self.acting.uniform(-1.0, 1.0, self.env.action_mask.shape)
+        return np.where(self.env.action_mask, drawn, 0.0).astype(np.float32)
+
+    def _row(self) -> Row:
+        return {
+            "steps": self.steps,
+            "updates": self.learner.updates,
+            **self.episodes.row(),
+            **self.losses.take_row(),
+            **self.clock.take_row(self.steps),
+        }
+
+    def _save(self) -> None:
+        """Begin to write a checkpoint; training goes on meanwhile."""
+        if self._saved != self.steps:
+            self._saved = self.steps
+            self._writer.write(self.steps, self._checkpoint())
+
+    def _sync(self) -> None:
+        """What a checkpoint refers to is on the disk before it is."""
+        self.replay.flush()
+        self.metrics.sync()
+
+    def _checkpoint(self) -> Checkpoint:
+        arrays = {
+            "env": self.env.get_state(),
+            "replay": self.replay.get_state(),
+            "episodes": self.episodes.get_state(),
+            "random": {
+                "generator": self.generator.get_state().numpy(),
+                "torch": torch.get_rng_state().numpy(),
+            },
+        }
+        facts = {
+            "method": self.settings.method,
+            "preset": self.settings.preset,
+            "bodies": self.settings.bodies,
+            "steps": self.steps,
+            "owed": self.owed,
+            "seconds": self.clock.seconds,
+            "metrics_bytes": self.metrics.size,
+            "losses": self.losses.get_state(),
+            "acting": self.acting.bit_generator.state,
+            "sampling": self.sampling.bit_generator.state,
+        }
+        flat = {f"{part}.{n}": array for part, own in arrays.items() for n, array in own.items()}
+        return Checkpoint(self.learner.weights(), self.learner.training_state(), flat, facts)
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        facts = checkpoint.facts
+        for name in ("method", "preset", "bodies"):
+            own = getattr(self.settings, name)
+            if type(own)(facts[name]) != own:
+                raise ValueError(
+                    f"the checkpoint is not of this run: its {name} is {facts[name]}, not {own}"
+                )
+        arrays: dict[str, dict[str, Any]] = {}
+        for name, array in checkpoint.arrays.items():
+            part, _, own_name = name.partition(".")
+            arrays.setdefault(part, {})[own_name] = array
+        self.learner.load(checkpoint.weights, checkpoint.learner)
+        self.observations = self.env.set_state(arrays["env"])
+        self.replay.set_state(arrays["replay"])
+        self.episodes.set_state(arrays["episodes"])
+        self.generator.set_state(torch.from_numpy(arrays["random"]["generator"]))
+        torch.set_rng_state(torch.from_numpy(arrays["random"]["torch"]))
+        self.acting.bit_generator.state = facts["acting"]
+        self.sampling.bit_generator.state = facts["sampling"]
+        self.losses.set_state(facts["losses"])
+        self.steps, self.owed, self._seconds = facts["steps"], facts["owed"], facts["seconds"]
+        self._saved = self.steps
+        self.metrics = MetricsFile(self.folder.metrics_file, facts["metrics_bytes"])
+
+    def _take_weights(self, source: Path, say: Say) -> None:
+        """Start from the weights of another run."""
+        other = find_run(source)
+        recorded = other.settings()
+        if recorded.method != self.settings.method:
+            raise ValueError(
+                f"the weights of {source} are of another method: {recorded.method}, "
+                f"not {self.settings.method}"
+            )
+        found = read_newest(other.checkpoints, lambda _, reason: say(f"{reason}; skipped"))
+        if found is None:
+            raise FileNotFoundError(f"{source} has no checkpoint to start from")
+        check_fits(found.weights, self.learner.weights(), f"the weights of {source}")
+        self.learner.load(found.weights, None)
+        say(f"starting from the weights of {source} at {found.facts['steps']:,} steps")
+
+    def _advice(self, error: BaseException) -> str:
+        """What went wrong, and from where one can go on."""
+        good = list_checkpoints(self.folder.checkpoints)
+        kept = (
+            f"the last good checkpoint, at {int(good[-1].name):,} steps, is kept"
+            if good
+            else "there was no checkpoint yet"
+        )
+        again = f"sgrl train --resume {self.folder.path}"
+        if isinstance(error, FloatingPointError):
+            # To resume would lead to the same number, to the bit.
+            again = f"sgrl train --init-from {self.folder.path}, with a smaller learning rate"
+        return f"stopped at {self.steps:,} steps: {error}; {kept}. To go on: {again}"

@@ -1,0 +1,125 @@
+"""A trained policy, read back from the folder of its run."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from sgrl.envs.observation import FEATURES
+from sgrl.models.batch import LimbBatch
+from sgrl.models.heads import Actor
+from sgrl.models.methods import make_actor
+from sgrl.morphology import Morphology, get_body
+from sgrl.training.checkpoint import (
+    CorruptCheckpointError,
+    check_fits,
+    checkpoint_folder,
+    list_checkpoints,
+    read_weights,
+)
+from sgrl.training.run import Run, find_run
+from sgrl.training.settings import TrainSettings, check_device
+
+ACTOR = "actor."
+"""How the names of the actor's weights begin in a checkpoint."""
+
+
+class TrainedPolicy:
+    """What a run has learned: from observations of any body to actions, nothing random."""
+
+    def __init__(self, actor: Actor, settings: TrainSettings, run: Path, checkpoint: int) -> None:
+        self.settings = settings
+        self.method = settings.method
+        self.bodies = settings.morphologies()
+        """Those it was trained on; it acts on others too, unless it is monolithic."""
+        self.run = run
+        self.checkpoint = checkpoint
+        """Steps that it was trained for."""
+        self._actor = actor.eval().requires_grad_(False)
+        weight = next(actor.parameters())
+        self._device, self._dtype = weight.device, weight.dtype
+
+    def __repr__(self) -> str:
+        return f"<{self.method} after {self.checkpoint:,} steps of {self.run}>"
+
+    def act(self, obs: ArrayLike, body: str | Morphology) -> NDArray[np.float32]:
+        """Actions (motors,) for a flat observation (limbs * 41,), or a row each for rows of them.
+
+        `body` is a name of the table or any body's value.
+        """
+        if isinstance(body, str):
+            body = get_body(body)
+        observed = np.asarray(obs)
+        self._check(observed, body)
+        rows = observed.reshape(-1, observed.shape[-1])
+        if not len(rows):
+            return np.zeros((0, body.num_actions), np.float32)
+        tensor = torch.tensor(rows, dtype=self._dtype, device=self._device)
+        # Not inference_mode: what layouts compute is kept, and a training in this process may
+        # need it later for its gradients.
+        with torch.no_grad():
+            batch = LimbBatch.from_flat(tensor, body)
+            actions = batch.layout.actions_to_rows(self._actor(batch))
+        result = actions.cpu().numpy().astype(np.float32, copy=False)
+        return result.reshape(*observed.shape[:-1], body.num_actions)
+
+    @staticmethod
+    def _check(observed: NDArray[np.generic], body: Morphology) -> None:
+        numbers = body.num_limbs * FEATURES
+        if observed.ndim not in (1, 2) or observed.shape[-1] != numbers:
+            limbs, rest = divmod(observed.shape[-1] if observed.ndim else 0, FEATURES)
+            as_limbs = f", which would be {limbs} limbs" if limbs and not rest else ""
+            raise ValueError(
+                f"{body.name} has {body.num_limbs} limbs and observes ({numbers},) or "
+                f"(rows, {numbers}); got {observed.shape}{as_limbs}"
+            )
+        if observed.dtype.kind not in "fiu" or not np.isfinite(observed).all():
+            raise ValueError(f"an observation of {body.name} is of finite numbers, not NaN")
+
+
+def load_policy(
+    run: str | Path, checkpoint: int | None = None, device: str = "cpu"
+) -> TrainedPolicy:
+    """The policy of a run, given by its folder or its name in `runs`.
+
+    `checkpoint` names one by its steps; by default it is the newest that is whole.
+    """
+    check_device(device)
+    found = find_run(run)
+    settings = found.settings()
+    folder, weights = _read(found, checkpoint)
+    actor = make_actor(
+        settings.method,
+        settings.preset,
+        bodies=settings.morphologies(),
+        config=settings.network,
+    )
+    own = {name: value for name, value in weights.items() if name.startswith(ACTOR)}
+    expected = {f"{ACTOR}{name}": value for name, value in actor.state_dict().items()}
+    check_fits(own, expected, f"the weights in {folder}")
+    actor.load_state_dict({name.removeprefix(ACTOR): value for name, value in own.items()})
+    return TrainedPolicy(actor.to(device), settings, found.path, int(folder.name))
+
+
+def _read(run: Run, checkpoint: int | None) -> tuple[Path, dict[str, Tensor]]:
+    """A checkpoint's folder and weights."""
+    folders = list_checkpoints(run.checkpoints)
+    if not folders:
+        raise FileNotFoundError(f"{run.path} has no checkpoint yet")
+    if checkpoint is not None:
+        folder = checkpoint_folder(run.checkpoints, checkpoint)
+        if folder not in folders:
+            known = ", ".join(str(int(path.name)) for path in folders)
+            raise FileNotFoundError(f"{run.path} has no checkpoint {checkpoint}; there are {known}")
+        return folder, read_weights(folder)
+    for folder in reversed(folders):
+        try:
+            return folder, read_weights(folder)
+        except CorruptCheckpointError as error:
+            warnings.warn(f"{error}; trying the checkpoint before", stacklevel=3)
+    raise CorruptCheckpointError(f"no checkpoint of {run.path} can be read")

@@ -1,0 +1,113 @@
+"""What a training shows meanwhile: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+REFRESH_SECONDS = 0.25
+"""Between changes of the bar."""
+LINE_SECONDS = 10.0
+"""Between plain lines, at least."""
+RATE_SECONDS = 60.0
+"""Time that steps per second are counted over."""
+
+
+def make_console() -> Console:
+    """The standard output; lines are left as they are where it is not a terminal."""
+    return Console(soft_wrap=True, highlight=False)
+
+
+class TrainingProgress:
+    """A context that shows how far a training is, from `start` to `goal` steps."""
+
+    def __init__(self, start: int, goal: int, console: Console) -> None:
+        self.console = console
+        self._goal = goal
+        self._shown = time.monotonic()
+        self._recent = deque([(self._shown, start)])
+        self._bar: Progress | None = None
+        if self.console.is_terminal:
+            self._bar = Progress(
+                BarColumn(bar_width=24),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[rate]}"),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[returns]}"),
+                console=self.console,
+                transient=True,
+                auto_refresh=False,
+                speed_estimate_period=RATE_SECONDS,
+            )
+            self._task = self._bar.add_task(
+                "", total=goal, completed=start, rate="", returns="warming up"
+            )
+
+    def __enter__(self) -> TrainingProgress:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def due(self) -> bool:
+        """Whether `update` would show anything new: its arguments take time to make."""
+        interval = LINE_SECONDS if self._bar is None else REFRESH_SECONDS
+        return time.monotonic() - self._shown >= interval
+
+    def update(self, steps: int, returns: Mapping[str, float]) -> None:
+        """Show the steps and recent returns by family."""
+        now = self._shown = time.monotonic()
+        while len(self._recent) > 1 and now - self._recent[0][0] > RATE_SECONDS:
+            self._recent.popleft()
+        since, before = self._recent[0]
+        rate = (steps - before) / max(now - since, 1e-9)
+        self._recent.append((now, steps))
+        shown = "return " + ", ".join(f"{name} {value:.1f}" for name, value in returns.items())
+        if self._bar is not None:
+            self._bar.update(
+                self._task,
+                completed=steps,
+                rate=f"{rate:,.0f} steps/s",
+                returns=shown if returns else "no episode yet",
+                refresh=True,
+            )
+            return
+        left = (
+            f"{format_seconds((self._goal - steps) / rate)} left" if rate else "time left unknown"
+        )
+        line = f"{steps:,} of {self._goal:,} steps, {rate:,.0f} steps/s, {left}"
+        self.console.print(f"{line}, {shown}" if returns else line, markup=False)
+
+
+def format_seconds(seconds: float) -> str:
+    """As 5 s, 3 min, 2 h 05 min or 1 d 4 h."""
+    minutes = round(seconds / 60)
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 24 * 60:
+        return f"{minutes // 60} h {minutes % 60:02} min"
+    return f"{minutes // 1440} d {minutes % 1440 // 60} h"

@@ -1,0 +1,151 @@
+"""What episodes gave: their statistics, tables and files."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sgrl.envs.task import Variant
+from sgrl.files import writable
+
+STATISTICS = ("total_reward", "length", "speed", "targets", "distance")
+"""The fields of an `Episode` that are averaged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One episode from its start to its end."""
+
+    seed: int
+    """Of the environment: the single environment reset with it starts the same."""
+    total_reward: float
+    """The return: its rewards summed, undiscounted."""
+    length: int
+    """Steps."""
+    speed: float
+    """Mean speed toward the target, m/s."""
+    targets: int
+    """Targets reached."""
+    distance: float
+    """From torso to target on the ground at the end, m."""
+    fell: bool
+    """Ended by the body's state, not by the time limit."""
+    diverged: bool
+    """Ended because the simulation blew up."""
+
+
+@dataclass(frozen=True, slots=True)
+class BodyResult:
+    """The episodes of one policy on one body."""
+
+    policy: str
+    body: str
+    variant: Variant
+    episodes: tuple[Episode, ...]
+
+    def mean(self, statistic: str) -> float:
+        """Of one of `STATISTICS`, or the share of episodes that `fell` or `diverged`."""
+        return float(self._values(statistic).mean())
+
+    def standard_error(self, statistic: str) -> float:
+        """Of that mean; NaN for a single episode, which says nothing about it."""
+        values = self._values(statistic)
+        if len(values) < 2:
+            return math.nan
+        return float(values.std(ddof=1) / math.sqrt(len(values)))
+
+    def summary(self) -> dict[str, str | int | float]:
+        """A row of `summary.csv`."""
+        row: dict[str, str | int | float] = {
+            "policy": self.policy,
+            "body": self.body,
+            "variant": self.variant,
+            "episodes": len(self.episodes),
+        }
+        for name in STATISTICS:
+            row |= {f"{name}_mean": self.mean(name), f"{name}_se": self.standard_error(name)}
+        return row | {"fell": self.mean("fell"), "diverged": self.mean("diverged")}
+
+    def _values(self, statistic: str) -> NDArray[np.float64]:
+        return np.array([getattr(episode, statistic) for episode in self.episodes], np.float64)
+
+
+def write_results(
+    results: Sequence[BodyResult], folder: Path, *, about: Mapping[str, Any] | None = None
+) -> None:
+    """Write `episodes.csv`, `summary.csv` and `summary.json` into a folder.
+
+    `about` says in `summary.json` what was evaluated, and how.
+    """
+    episodes = [
+        {"policy": result.policy, "body": result.body, "variant": result.variant}
+        | dataclasses.asdict(episode)
+        for result in results
+        for episode in result.episodes
+    ]
+    # There is no NaN in JSON, and none in a CSV that every program reads.
+    summaries = [
+        {key: None if value != value else value for key, value in result.summary().items()}
+        for result in results
+    ]
+    _write_csv(folder / "episodes.csv", episodes)
+    _write_csv(folder / "summary.csv", summaries)
+    with writable(folder / "summary.json") as path:
+        text = json.dumps({"about": dict(about or {}), "results": summaries}, indent=2)
+        path.write_text(text + "\n", encoding="utf-8")
+
+
+def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    with writable(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def format_table(results: Sequence[BodyResult]) -> str:
+    """A Markdown table: a line per body, each cell a mean and its standard error.
+
+    Where a policy has several bodies, a last line gives the mean over them.
+    """
+    titles = ("return", "length", "speed (m/s)", "targets", "distance (m)", "fell")
+    lines: list[tuple[str, ...]] = [("policy", "body", "episodes", *titles)]
+    for policy in dict.fromkeys(result.policy for result in results):
+        own = [result for result in results if result.policy == policy]
+        for result in own:
+            cells = [
+                format_mean(result.mean(name), result.standard_error(name)) for name in STATISTICS
+            ]
+            fell = f"{result.mean('fell'):.0%}"
+            lines.append((policy, result.body, str(len(result.episodes)), *cells, fell))
+        if len(own) > 1:
+            means = [fmean(result.mean(name) for result in own) for name in STATISTICS]
+            fell = f"{fmean(result.mean('fell') for result in own):.0%}"
+            total = str(sum(len(result.episodes) for result in own))
+            lines.append((policy, f"mean of {len(own)}", total, *map(_number, means), fell))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    left = 2  # policy and body; numbers are flush right
+    rule = ["-" * w if i < left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
+    rows = [
+        [cell.ljust(w) if i < left else cell.rjust(w) for i, (cell, w) in enumerate(pairs)]
+        for pairs in (zip(line, widths, strict=True) for line in lines)
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], rule, *rows[1:]))
+
+
+def format_mean(mean: float, error: float) -> str:
+    """A mean and its standard error, where there is one."""
+    return _number(mean) if math.isnan(error) else f"{_number(mean)} ± {_number(error)}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.2f}" if abs(value) < 10 else f"{value:,.1f}"

@@ -1,0 +1,221 @@
+"""What a training is told: one typed field a setting, recorded in the run's folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import tyro
+
+from sgrl.algorithms.td3 import Td3Config
+from sgrl.envs.task import Variant
+from sgrl.models.methods import Config, get_method
+from sgrl.morphology import Morphology, get_body, resolve_bodies
+
+DEFAULT_STEPS = 1_000_000
+DEFAULT_BUFFER = 10_000_000
+
+CHANGEABLE = ("steps", "wandb", "runs", "resume")
+"""Settings that may differ when a run is resumed."""
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """Settings of a training. A step is one transition of one body."""
+
+    bodies: tuple[str, ...] = ()
+    """Bodies to train on: names, or collections for their training bodies."""
+    method: str = "set"
+    """The network's method, such as set, swat+hn or monolithic."""
+    preset: str = "fast"
+    """Size of the networks: fast or paper."""
+    variant: Variant = "v1"
+    """The task: far targets (v1) or near, moving ones (v2)."""
+    algorithm: Literal["td3"] = "td3"
+    """What learns."""
+    steps: int | None = None
+    """Transitions to collect in all: 1,000,000, or when resuming the run's own number."""
+    seed: int = 0
+    """Of everything random."""
+    copies: int = 4
+    """Copies of each body that are stepped side by side."""
+    device: str = "cpu"
+    """Where the networks live, as PyTorch names it."""
+    threads: int = 0
+    """Threads of the physics and of PyTorch; 0 for all cores."""
+    warm_up: int = 10_000
+    """Steps with random actions, before the first update."""
+    updates_per_step: float = 1.0
+    """Updates for each collected transition."""
+    batches: Literal["mixed", "in_turn"] = "mixed"
+    """Mini-batches that mix all bodies, or of one body after the other."""
+    buffer: int | None = None
+    """Transitions to remember, of all bodies together: 10,000,000, or all if there are fewer."""
+    log_every: int = 2_000
+    """Steps between rows of the metrics."""
+    checkpoint_every: int = 25_000
+    """Steps between checkpoints."""
+    keep: int = 3
+    """Checkpoints to keep, the newest."""
+    deterministic: bool = False
+    """Only operations that PyTorch calls deterministic; on a CPU they are without it."""
+    runs: Path = Path("runs")
+    """Folder of the runs."""
+    name: str | None = None
+    """The run's folder; a number is added if it exists. By default method, bodies and seed."""
+    resume: Path | None = None
+    """Go on with this run from its last checkpoint; only the number of steps may be changed."""
+    init_from: Path | None = None
+    """Start from the weights of this run; bodies and variant may differ."""
+    wandb: bool = False
+    """Also report to Weights & Biases (install sgrl[tracking])."""
+    td3: Td3Config = field(default_factory=Td3Config)
+    """Settings of TD3."""
+    network: tyro.conf.Suppress[Config | None] = None
+    """Sizes of the networks instead of the preset's; from Python only."""
+
+    def morphologies(self) -> tuple[Morphology, ...]:
+        """The bodies as values."""
+        return resolve_bodies(self.bodies)
+
+    def environment_seed(self) -> int:
+        """Seed of the first copy, far from those of other runs; below 2**61, so that no copy has
+        one of an evaluation's, which begin at 2**62."""
+        drawn = np.random.SeedSequence([self.seed, 1]).generate_state(1, np.uint64)[0]
+        return int(drawn >> np.uint64(3))
+
+
+def resolve_settings(settings: TrainSettings) -> TrainSettings:
+    """Settings with nothing left open, checked: what `settings.json` records.
+
+    Collections become bodies, 0 threads the number of cores, no name one made of method,
+    bodies and seed.
+    """
+    if not settings.bodies:
+        raise ValueError("name the bodies to train on: --bodies 3d_hopper_5_full, or a collection")
+    bodies = settings.morphologies()
+    names = tuple(body.name for body in bodies)
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"bodies are named twice: {', '.join(twice)}")
+    get_method(settings.method).config(settings.preset)
+    if settings.method.startswith("monolithic") and len(names) > 1:
+        raise ValueError(
+            f"{settings.method} is made for exactly one body, not for these {len(names)}"
+        )
+    _check_numbers(settings)
+    _check_packages(settings)
+    check_device(settings.device)
+    label = "_".join(part.replace("+", "p") for part in settings.bodies)
+    if len(label) > 60:
+        label = f"{len(names)}_bodies"
+    method = settings.method.replace("+", "_")
+    name = settings.name or f"{method}-{label}-seed{settings.seed}"
+    if name.startswith(".") or Path(name).name != name:
+        raise ValueError(f"a run's name is the name of a folder, not {name!r}")
+    steps = DEFAULT_STEPS if settings.steps is None else settings.steps
+    # As many as fit beside each other when the last step overshoots.
+    enough = min(DEFAULT_BUFFER, steps + settings.copies * len(names))
+    return replace(
+        settings,
+        bodies=names,
+        steps=steps,
+        buffer=enough if settings.buffer is None else settings.buffer,
+        threads=settings.threads or os.cpu_count() or 1,
+        name=name,
+    )
+
+
+def _check_numbers(settings: TrainSettings) -> None:
+    at_least = {
+        "steps": 1,
+        "copies": 1,
+        "threads": 0,
+        "warm_up": 0,
+        "updates_per_step": 0,
+        "buffer": 1,
+        "log_every": 1,
+        "checkpoint_every": 1,
+        "keep": 1,
+    }
+    for name, least in at_least.items():
+        value = getattr(settings, name)
+        if value is not None and not least <= value < float("inf"):
+            raise ValueError(f"{name} must be {least} or more, not {value}")
+    if not 0 <= settings.seed < 2**32:
+        raise ValueError(f"a seed is a whole number from 0 to 2**32 - 1, not {settings.seed}")
+
+
+def _check_packages(settings: TrainSettings) -> None:
+    if settings.wandb and importlib.util.find_spec("wandb") is None:
+        raise ValueError("--wandb needs the wandb package: pip install 'sgrl[tracking]'")
+
+
+def check_device(name: str) -> None:
+    """ValueError if PyTorch cannot use this device here."""
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"device {name!r} cannot be used: {reason}") from None
+
+
+def resumed_settings(asked: TrainSettings, recorded: TrainSettings) -> TrainSettings:
+    """The recorded settings of a run that goes on, with the changes that are allowed.
+
+    A setting that was asked for (it is not at its default) and differs is refused: to go on
+    otherwise would be another run.
+    """
+    for one in dataclasses.fields(TrainSettings):
+        default = one.default
+        if one.default_factory is not dataclasses.MISSING:
+            default = one.default_factory()
+        value = getattr(asked, one.name)
+        if one.name == "bodies" and value:
+            value = tuple(body.name for body in asked.morphologies())
+        if value not in (default, getattr(recorded, one.name)) and one.name not in CHANGEABLE:
+            raise ValueError(
+                f"a resumed run keeps its settings: {one.name} is {getattr(recorded, one.name)!r}, "
+                f"not {value!r} (start a new one with init_from instead)"
+            )
+    steps = recorded.steps if asked.steps is None else asked.steps
+    changed = replace(recorded, steps=steps, wandb=asked.wandb or recorded.wandb)
+    _check_numbers(changed)
+    _check_packages(changed)
+    check_device(changed.device)
+    return changed
+
+
+def settings_to_json(settings: TrainSettings) -> str:
+    """As text that `settings_from_json` reads."""
+    return json.dumps(dataclasses.asdict(settings), indent=2, default=str) + "\n"
+
+
+def settings_from_json(text: str) -> TrainSettings:
+    """Settings from what `settings_to_json` wrote; ValueError if it is something else."""
+    try:
+        values: dict[str, Any] = json.loads(text)
+        values["bodies"] = tuple(values["bodies"])
+        values["td3"] = Td3Config(**values["td3"])
+        for name in ("runs", "resume", "init_from"):
+            values[name] = None if values[name] is None else Path(values[name])
+        if values["network"] is not None:
+            kind: Any = type(get_method(values["method"]).config(values["preset"]))
+            sizes = values["network"].items()
+            # JSON knows no tuples.
+            values["network"] = kind(
+                **{name: tuple(size) if isinstance(size, list) else size for name, size in sizes}
+            )
+        settings = TrainSettings(**values)
+        for name in settings.bodies:
+            get_body(name)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"settings that this version does not understand: {error}") from None
+    return settings

@@ -1,0 +1,194 @@
+"""Evaluation: each number against an episode of the single environment, run by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import sgrl
+from sgrl.envs import locomotion
+from sgrl.envs.task import Variant
+from sgrl.morphology import Morphology, get_body
+from sgrl.training.evaluate import (
+    EVALUATION_SEEDS,
+    MAX_EPISODES,
+    MAX_SEED,
+    eval_command,
+    evaluate,
+    evaluation_seeds,
+    random_policy,
+)
+from sgrl.training.results import BodyResult, Episode
+from sgrl.training.settings import TrainSettings
+
+from .untrained import HOPPER, WALKER, untrained_run
+
+
+class Wave:
+    """Actions that depend on the observation, row by row."""
+
+    def act(self, obs: NDArray[np.float32], body: Morphology, /) -> NDArray[np.float32]:
+        return np.sin(5 * obs[..., : body.num_actions], dtype=np.float32)
+
+
+def by_hand(body: str, seed: int, variant: Variant, yaw: float | None, limit: int) -> Episode:
+    env = sgrl.make_env(body, variant=variant, yaw=yaw, max_episode_steps=limit)
+    observation, _ = env.reset(seed=seed)
+    rewards, speeds = [], []
+    while True:
+        action = Wave().act(observation, get_body(body))
+        observation, reward, terminated, truncated, info = env.step(action)
+        rewards.append(float(reward))
+        speeds.append(info["speed_to_target"])
+        if terminated or truncated:
+            return Episode(
+                seed=seed,
+                total_reward=sum(rewards),
+                length=len(rewards),
+                speed=sum(speeds) / len(speeds),
+                targets=info["targets_reached"],
+                distance=info["distance"],
+                fell=terminated,
+                diverged=False,
+            )
+
+
+@pytest.mark.parametrize(
+    ("body", "variant", "yaw", "limit"),
+    [(HOPPER, "v1", None, 1000), (WALKER, "v2", None, 1000), (HOPPER, "v2", 0.5, 30)],
+)
+def test_episodes_are_those_of_the_single_environment(
+    body: str, variant: Variant, yaw: float | None, limit: int
+) -> None:
+    (result,) = evaluate(
+        Wave(), body, variant=variant, episodes=6, seed=3, yaw=yaw, max_episode_steps=limit
+    )
+    assert (result.body, result.variant) == (body, variant)
+    seeds = evaluation_seeds(3, 6)
+    assert result.episodes == tuple(by_hand(body, seed, variant, yaw, limit) for seed in seeds)
+
+
+def test_a_copy_counts_with_its_first_episode_only() -> None:
+    """Short episodes must not count more often than long ones."""
+    (result,) = evaluate(random_policy(), HOPPER, episodes=20, threads=1)
+    lengths = [episode.length for episode in result.episodes]
+    assert len(lengths) == 20
+    assert max(lengths) > 2 * min(lengths), "the shortest would have had time for another"
+    assert all(episode.fell for episode in result.episodes)
+
+
+def test_a_time_limit_is_no_fall() -> None:
+    (result,) = evaluate(Wave(), HOPPER, episodes=3, max_episode_steps=4)
+    assert [(e.length, e.fell, e.diverged) for e in result.episodes] == [(4, False, False)] * 3
+
+
+def test_targets_are_counted_to_the_last_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locomotion, "REACH_DISTANCE", 50.0)
+    (result,) = evaluate(Wave(), HOPPER, variant="v2", episodes=3, max_episode_steps=7)
+    assert result.mean("targets") == 7
+
+
+def test_a_body_does_not_depend_on_its_company() -> None:
+    together = evaluate(Wave(), [WALKER, HOPPER, WALKER], episodes=4, max_episode_steps=20)
+    alone = [evaluate(Wave(), b, episodes=4, max_episode_steps=20)[0] for b in (WALKER, HOPPER)]
+    assert together == alone
+
+
+def test_bodies_of_ones_own_and_collections() -> None:
+    own = get_body("3d_walker_7_full").cut("left_thigh", name="one_leg")
+    reported: list[BodyResult] = []
+    results = evaluate(
+        random_policy(),
+        [own, "3d_hopper++"],
+        episodes=2,
+        max_episode_steps=3,
+        label="random",
+        report=reported.append,
+    )
+    assert [result.body for result in results] == [
+        "one_leg",
+        *sgrl.get_collection("3d_hopper++").train,
+    ]
+    assert {result.policy for result in results} == {"random"}
+    assert reported == results
+
+
+def test_the_random_policy_is_reproducible() -> None:
+    obs, body = np.zeros((50, 123), np.float32), get_body(HOPPER)
+    first, again, other = (random_policy(seed).act(obs, body) for seed in (0, 0, 1))
+    assert first.shape == (50, 6)
+    assert first.dtype == np.float32
+    assert -1 <= first.min() < -0.9 < 0.9 < first.max() <= 1
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+    assert random_policy().act(obs[0], body).shape == (6,)
+
+
+def test_seeds_are_apart() -> None:
+    """From those of trainings and of other evaluations, and within what an environment takes."""
+    largest = 2**61 - 1  # what the settings draw is a number of 61 bits
+    for seed in (0, 1, 2**32 - 1):
+        assert 0 <= TrainSettings(seed=seed).environment_seed() <= largest
+    copies = 2**60
+    assert largest + copies < EVALUATION_SEEDS
+    assert evaluation_seeds(0, 3) == [EVALUATION_SEEDS + i for i in range(3)]
+    assert evaluation_seeds(1, 1)[0] - evaluation_seeds(0, 1)[0] == MAX_EPISODES
+    assert evaluation_seeds(MAX_SEED, 1)[0] + MAX_EPISODES == 2**63
+
+
+@pytest.mark.parametrize(
+    ("seed", "episodes", "words"),
+    [(-1, 1, "seed"), (MAX_SEED + 1, 1, "seed"), (0, 0, "episodes"), (0, -5, "episodes")],
+)
+def test_impossible_numbers_are_refused(seed: int, episodes: int, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        evaluate(Wave(), HOPPER, seed=seed, episodes=episodes)
+
+
+def test_no_body_and_an_unknown_one_are_refused() -> None:
+    with pytest.raises(ValueError, match="did you mean 3d_hopper_3_shin"):
+        evaluate(Wave(), "3d_hopper_3_shi")
+    with pytest.raises(ValueError, match="at least one body"):
+        evaluate(Wave(), [])
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, _ = untrained_run(tmp_path)
+    first = eval_command(run.path, (HOPPER,), episodes=3, variant="v2", random=True, threads=1)
+    assert first == run.path / "evaluations" / "001"
+    shown = capsys.readouterr()
+    assert shown.out.count(HOPPER) == 2
+    assert shown.out.endswith(f"wrote {first}\n")
+    assert shown.err.count("return") == 2
+    written = json.loads((first / "summary.json").read_text())
+    assert [row["policy"] for row in written["results"]] == ["set", "random"]
+    assert {row["variant"] for row in written["results"]} == {"v2"}
+    assert written["about"]["checkpoint"] == 100
+    assert written["about"]["trained_on"] == [HOPPER, WALKER]
+
+    again = eval_command(run.path, (HOPPER,), episodes=3, variant="v2", random=True, threads=2)
+    assert again == run.path / "evaluations" / "002"
+    assert (again / "episodes.csv").read_bytes() == (first / "episodes.csv").read_bytes()
+
+
+def test_the_command_takes_the_runs_bodies(tmp_path: Path) -> None:
+    run, _ = untrained_run(tmp_path)
+    out = tmp_path / "deep" / "results"
+    assert eval_command(run.path, episodes=1, out=out) == out
+    rows = json.loads((out / "summary.json").read_text())["results"]
+    assert [(row["body"], row["variant"]) for row in rows] == [(HOPPER, "v1"), (WALKER, "v1")]
+    before = (out / "summary.json").read_bytes()
+    with pytest.raises(FileExistsError, match="name a folder that does not"):
+        eval_command(run.path, episodes=1, out=out)
+    assert (out / "summary.json").read_bytes() == before
+
+
+def test_a_command_that_fails_leaves_no_folder(tmp_path: Path) -> None:
+    run, _ = untrained_run(tmp_path, method="monolithic")
+    with pytest.raises(ValueError, match=f"can't take {WALKER}"):
+        eval_command(run.path, (WALKER,), episodes=1)
+    assert not list((run.path / "evaluations").iterdir())

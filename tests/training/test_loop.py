@@ -1,0 +1,150 @@
+"""The loop: what it stores, counts, updates and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from sgrl.algorithms.replay import Replay, Transitions
+from sgrl.algorithms.td3 import Td3
+from sgrl.envs.vector import LocomotionVectorEnv
+from sgrl.training.checkpoint import list_checkpoints
+from sgrl.training.loop import train
+from sgrl.training.run import Run
+from sgrl.training.settings import TrainSettings
+
+from .tiny import TINY, assert_same_run, read_final_weights, read_metrics
+
+Make = Callable[..., TrainSettings]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(replace(TINY, runs=tmp_path_factory.mktemp("runs"), name="trained"))
+
+
+def test_what_a_run_leaves(trained: Path) -> None:
+    rows = read_metrics(trained)
+    assert [int(row["steps"]) for row in rows] == list(range(40, 401, 40))
+    assert rows[-1]["updates"] == "30"
+    assert [rows[1]["q"], rows[1]["updates"]] == ["", "0"], "an update during the warm-up"
+    assert all(rows[-1][name] for name in ("critic_loss", "actor_loss", "q", "critic_grad"))
+    assert {"return", "return/3d_hopper_3_shin", "length"} <= rows[0].keys()
+    kept = [int(path.name) for path in list_checkpoints(trained / "checkpoints")]
+    assert kept == [200, 300, 400]
+    assert list((trained / "tensorboard").iterdir())
+    assert "finished" in (trained / "log.txt").read_text()
+    header = Run(trained).metrics_file.read_text().splitlines()[0]
+    assert header.endswith(
+        "wall/seconds,wall/steps_per_second,wall/sim,wall/act,wall/update,wall/other"
+    )
+
+
+def test_seeds(tiny: Make, trained: Path) -> None:
+    assert_same_run(train(tiny(deterministic=True)), trained)
+    other = train(tiny(seed=1))
+    assert read_metrics(other)[-1]["q"] != read_metrics(trained)[-1]["q"]
+
+
+def test_transitions_are_what_happened(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ended episode's transition leads to its true last observation."""
+    stepped: list[Any] = []
+    stored: list[Any] = []
+    step, add = LocomotionVectorEnv.step, Replay.add
+
+    def noted_step(self: LocomotionVectorEnv, actions: Any) -> Any:
+        found = step(self, actions)
+        stepped.append((actions.copy(), *found))
+        return found
+
+    def noted_add(self: Replay, *arrays: Any) -> None:
+        stored.append([np.array(array) for array in arrays])
+        add(self, *arrays)
+
+    monkeypatch.setattr(LocomotionVectorEnv, "step", noted_step)
+    monkeypatch.setattr(Replay, "add", noted_add)
+    train(tiny(steps=800, updates_per_step=0.0))
+    ends = 0
+    for index, (actions, following, rewards, terminated, truncated, infos) in enumerate(stepped):
+        body, before, taken, reward, after, end = stored[index]
+        assert body.tolist() == [0, 0, 1, 1]
+        if index:
+            np.testing.assert_array_equal(before, stepped[index - 1][1])
+        np.testing.assert_array_equal(taken, actions)
+        np.testing.assert_array_equal(reward, rewards)
+        np.testing.assert_array_equal(end, terminated)
+        done = terminated | truncated
+        np.testing.assert_array_equal(after[~done], following[~done])
+        if done.any():
+            ends += 1
+            np.testing.assert_array_equal(after[done], infos["final_obs"][done])
+            assert not np.array_equal(after[done], following[done])
+    assert ends > 3
+
+
+def test_a_time_out_does_not_terminate(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    flags: list[Any] = []
+    make, add = LocomotionVectorEnv.__init__, Replay.add
+
+    def short_episodes(self: LocomotionVectorEnv, *args: Any, **named: Any) -> None:
+        make(self, *args, **named, max_episode_steps=3)
+
+    def noted_add(self: Replay, *arrays: Any) -> None:
+        flags.append(arrays[-1].copy())
+        add(self, *arrays)
+
+    monkeypatch.setattr(LocomotionVectorEnv, "__init__", short_episodes)
+    monkeypatch.setattr(Replay, "add", noted_add)
+    run = train(tiny(updates_per_step=0.0))
+    assert not np.any(flags)
+    assert read_metrics(run)[-1]["length"] == "3.0"
+    assert int(read_metrics(run)[-1]["episodes"]) == 4 * (100 // 3)
+
+
+@pytest.mark.parametrize("batches", ["mixed", "in_turn"])
+def test_batches(tiny: Make, monkeypatch: pytest.MonkeyPatch, batches: str) -> None:
+    seen: list[set[int]] = []
+    update = Td3.update
+
+    def noted(self: Td3, batch: Transitions, generator: torch.Generator) -> dict[str, float]:
+        seen.append(set(batch.row_body.tolist()))
+        return update(self, batch, generator)
+
+    monkeypatch.setattr(Td3, "update", noted)
+    train(tiny(batches=batches))
+    assert len(seen) == 30
+    if batches == "in_turn":
+        assert seen == [{0}, {1}] * 15
+    else:
+        assert sum(len(bodies) == 2 for bodies in seen) > 25
+
+
+def test_one_update_per_transition_by_default(tiny: Make) -> None:
+    run = train(tiny(updates_per_step=TrainSettings().updates_per_step, steps=140))
+    assert TrainSettings().updates_per_step == 1.0
+    assert read_metrics(run)[-1]["updates"] == "20"  # at 120 steps, 20 after the warm-up
+
+
+def test_starting_from_another_run(tiny: Make, trained: Path) -> None:
+    """Other bodies, another variant; weights alone are taken over."""
+    settings = tiny(
+        bodies=("3d_hopper_4_lower_shin",), variant="v2", init_from=trained, updates_per_step=0.0
+    )
+    run = train(settings)
+    before = read_final_weights(trained)
+    for name, tensor in read_final_weights(run).items():
+        assert torch.equal(tensor, before[name])
+    assert Run(run).settings().init_from == trained.resolve()
+    assert "starting from the weights of" in (run / "log.txt").read_text()
+
+
+def test_a_finished_run_that_is_resumed(trained: Path) -> None:
+    before = read_metrics(trained)
+    train(TrainSettings(resume=trained))
+    assert read_metrics(trained) == before

@@ -1,0 +1,44 @@
+"""The bar and the lines."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from sgrl.training.progress import TrainingProgress, format_seconds
+
+
+def show(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> str:
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=terminal, width=160, color_system=None)
+    with TrainingProgress(100, 1000, console) as progress:
+        assert not progress.due()
+        now += 10.0
+        assert progress.due()
+        progress.update(200, {"hopper": 12.34, "walker": -1.0})
+        assert not progress.due()
+    return out.getvalue()
+
+
+def test_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = "200 of 1,000 steps, 10 steps/s, 1 min left, return hopper 12.3, walker -1.0\n"
+    assert show(False, monkeypatch) == expected
+
+
+def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = show(True, monkeypatch)
+    assert "200/1000" in shown
+    assert "10 steps/s" in shown
+    assert "return hopper 12.3, walker -1.0" in shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(5, "5 s"), (59.7, "60 s"), (185, "3 min"), (7500, "2 h 05 min"), (100_000, "1 d 3 h")],
+)
+def test_time_left(seconds: float, text: str) -> None:
+    assert format_seconds(seconds) == text

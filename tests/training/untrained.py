@@ -1,0 +1,42 @@
+"""Runs as a training leaves them, without the training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from sgrl.algorithms.td3 import Td3
+from sgrl.models.set import SetConfig
+from sgrl.training.checkpoint import Checkpoint, write_checkpoint
+from sgrl.training.run import Run, create_run
+from sgrl.training.settings import TrainSettings, resolve_settings
+
+HOPPER, WALKER = "3d_hopper_3_shin", "3d_walker_2_right_leg_left_knee"
+TINY = SetConfig(layers=1, embedding=16, hidden=16, matrix=6, matrix_hidden=8)
+
+
+def untrained_run(
+    folder: Path, *, steps: tuple[int, ...] = (100,), method: str = "set"
+) -> tuple[Run, list[Td3]]:
+    """A run as the training leaves it, with a learner for each checkpoint."""
+    settings = resolve_settings(
+        TrainSettings(
+            bodies=(HOPPER,) if method == "monolithic" else (HOPPER, WALKER),
+            method=method,
+            runs=folder,
+            name="run",
+            network=TINY if method == "set" else None,
+        )
+    )
+    run = create_run(settings)
+    learners = []
+    for step in steps:
+        torch.manual_seed(step)
+        learner = Td3(
+            method, "fast", settings.morphologies(), settings.td3, network=settings.network
+        )
+        packed = Checkpoint(learner.weights(), learner.training_state(), {}, {}).pack()
+        write_checkpoint(run.checkpoints, step, packed, keep=9)
+        learners.append(learner)
+    return run, learners
