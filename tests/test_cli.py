@@ -196,16 +196,16 @@ def test_train_and_eval(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "words"),
+    ("command", "code", "words"),
     [
-        (("trian",), ("unknown command 'trian'", "did you mean train")),
-        (("train", "--bodies", "3d_hoper++"), ("did you mean 3d_hopper++",)),
-        (("train",), ("name the bodies to train on",)),
-        (("eval", "runs/none"), ("runs/none",)),
+        (("trian",), 2, ("unknown command 'trian'", "did you mean train")),
+        (("train", "--bodies", "3d_hoper++"), 1, ("did you mean 3d_hopper++",)),
+        (("train",), 1, ("name the bodies to train on",)),
+        (("eval", "runs/none"), 1, ("runs/none",)),
     ],
 )
 def test_commands_that_can_not_run_say_why(
-    tmp_path: Path, command: tuple[str, ...], words: tuple[str, ...]
+    tmp_path: Path, command: tuple[str, ...], code: int, words: tuple[str, ...]
 ) -> None:
-    assert_one_line_error(sgrl(*command, cwd=tmp_path), 1, *words)
+    assert_one_line_error(sgrl(*command, cwd=tmp_path), code, *words)
     assert not list(tmp_path.iterdir())

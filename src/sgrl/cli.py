@@ -188,7 +188,10 @@ def _help() -> str:
 
 def main() -> None:
     """Entry point of the `sgrl` command."""
-    name, *arguments = sys.argv[1:] or ["--help"]
+    if len(sys.argv) < 2:
+        print(_help(), file=sys.stderr)
+        raise SystemExit(2)
+    name, *arguments = sys.argv[1:]
     if name in ("-h", "--help"):
         print(_help())
         return
@@ -198,7 +201,8 @@ def main() -> None:
     if name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
-        raise SystemExit(f"sgrl: unknown command {name!r}; {hint}")
+        print(f"sgrl: unknown command {name!r}; {hint} (sgrl --help)", file=sys.stderr)
+        raise SystemExit(2)
     try:
         if name == "train":
             train(arguments)
