@@ -167,7 +167,7 @@ class Replay:
                 f"a replay buffer of {capacity:,} transitions takes {needed / 1e9:.2f} GB and "
                 f"does not fit in {where}; {max(0, room - slack):,} would fit"
             )
-        self.capacity = capacity
+        self.capacity, self.slack = capacity, slack
         self.share = capacity // len(self.bodies)
         """Transitions of a body that are sampled, at most."""
         rows = _ring_rows(len(self.bodies), capacity, slack)

@@ -149,7 +149,8 @@ class Training:
             self._take_weights(self.settings.init_from, say)
         self.observations, _ = self.env.reset(seed=self.settings.environment_seed())
         self.metrics = MetricsFile(self.folder.metrics_file)
-        needed = Replay.bytes_needed(self.replay.bodies, self.replay.capacity)
+        replay = self.replay
+        needed = Replay.bytes_needed(replay.bodies, replay.capacity, replay.slack)
         say(
             f"training in {self.folder.path}: {self.env.num_envs} copies of "
             f"{len(self.env.parts)} bodies, replay up to {needed / 1e9:.2f} GB on disk"
