@@ -29,8 +29,9 @@ lint: $(VENV)/installed-test
 types: $(VENV)/installed-test
 	$(BIN)/mypy
 
+# One thread for each of the two processes: PyTorch's threads stall when they outnumber the cores.
 unit: $(VENV)/installed-test
-	$(BIN)/pytest --numprocesses 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
 
 format: $(VENV)/installed-test
 	$(BIN)/ruff check --fix .
