@@ -99,9 +99,7 @@ def demo(out: Path = Path("demo"), seconds: float = 6.0) -> None:
     names = [body.name for body in FULL_BODIES.values()]
     write_video(video, rollout_frames(names, random_policy(), seconds=seconds))
     print(f"\nSee {picture} and {video}.")
-    print(
-        "Next: python -c \"import gymnasium, sgrl; gymnasium.make('sgrl/3d_cheetah_14_full-v1')\""
-    )
+    print("Next: sgrl train --method set --bodies 3d_hopper_5_full --steps 200000")
 
 
 def evaluate(
