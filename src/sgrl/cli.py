@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 import sgrl
-from sgrl.envs.task import Variant
 from sgrl.morphology import FULL_BODIES, TABLE, compile_model, get_body
+from sgrl.training.evaluate import eval_command
 
 
 def envs(gallery: Path | None = None) -> None:
@@ -102,51 +102,6 @@ def demo(out: Path = Path("demo"), seconds: float = 6.0) -> None:
     print("Next: sgrl train --method set --bodies 3d_hopper_5_full --steps 200000")
 
 
-def evaluate(
-    run: tyro.conf.Positional[Path],
-    bodies: tuple[str, ...] = (),
-    episodes: int = 100,
-    variant: Variant | None = None,
-    checkpoint: int | None = None,
-    seed: int = 0,
-    yaw: float | None = None,
-    random: bool = False,
-    threads: int = 0,
-    device: str = "cpu",
-    out: Path | None = None,
-) -> None:
-    """Evaluate a run on any bodies: a table on the screen, episodes and summary on the disk.
-
-    Args:
-        run: Folder of the run, or its name in runs.
-        bodies: Bodies or collections, seen in training or not; those of the training if none.
-        episodes: Episodes of each body, all in parallel.
-        variant: Far targets (v1) or near ones (v2); as in training if not given.
-        checkpoint: Steps of the checkpoint to take; the newest if not given.
-        seed: Of the evaluation; its episodes never coincide with those of a training.
-        yaw: Start every episode turned by so many radians; uniform if not given.
-        random: Add a random policy to compare with.
-        threads: Threads of the physics; 0 for all cores.
-        device: Where the network runs.
-        out: Folder for the results; a new one in the run's folder if not given.
-    """
-    from sgrl.training.evaluate import eval_command
-
-    eval_command(
-        run,
-        bodies,
-        episodes,
-        variant,
-        checkpoint=checkpoint,
-        seed=seed,
-        yaw=yaw,
-        random=random,
-        threads=threads,
-        device=device,
-        out=out,
-    )
-
-
 def train(arguments: Sequence[str]) -> None:
     """Train a policy on one body or many; stop it when you like and go on with --resume."""
     # Its settings are imported only here, because they need torch.
@@ -158,11 +113,11 @@ def train(arguments: Sequence[str]) -> None:
     )
 
 
-COMMANDS: dict[str, Callable[..., None]] = {
+COMMANDS: dict[str, Callable[..., object]] = {
     "envs": envs,
     "certify": certify,
     "train": train,
-    "eval": evaluate,
+    "eval": eval_command,
     "demo": demo,
 }
 

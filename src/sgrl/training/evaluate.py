@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+import tyro
 from numpy.typing import NDArray
 
 from sgrl.envs.task import MAX_EPISODE_STEPS, Variant
@@ -163,8 +164,8 @@ def _continue_with(
 
 
 def eval_command(
-    run: str | Path,
-    bodies: Sequence[str] = (),
+    run: tyro.conf.Positional[Path],
+    bodies: tuple[str, ...] = (),
     episodes: int = 100,
     variant: Variant | None = None,
     *,
@@ -176,10 +177,22 @@ def eval_command(
     device: str = "cpu",
     out: Path | None = None,
 ) -> Path:
-    """Evaluate a run, print the table, write the files; returns their folder.
+    """Evaluate a run on any bodies: a table on the screen, episodes and summary on the disk.
 
-    Bodies and variant are those of the training unless others are given. `random` adds the
-    random policy. By default the files go to a new folder in the run's `evaluations`.
+    Args:
+        run: Folder of the run, or its name in runs.
+        bodies: Bodies or collections, seen in training or not; those of the training if none.
+        episodes: Episodes of each body, all in parallel.
+        variant: Far targets (v1) or near ones (v2); as in training if not given.
+        checkpoint: Steps of the checkpoint to take; the newest if not given.
+        seed: Of the evaluation; its episodes never coincide with those of a training.
+        yaw: Start every episode turned by so many radians; uniform if not given.
+        random: Add a random policy to compare with.
+        threads: Threads of the physics; 0 for all cores.
+        device: Where the network runs.
+        out: Folder for the results; a new one in the run's `evaluations` if not given.
+
+    Returns the folder of the results.
     """
     # Here, because no other part of an evaluation needs torch.
     from sgrl.training.policy import load_policy
