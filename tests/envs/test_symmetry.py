@@ -7,6 +7,7 @@ import pytest
 from sgrl.envs import LocomotionEnv
 from sgrl.envs.observation import split
 from sgrl.morphology import body_names
+from sgrl.symmetry import rotation, turn_state
 
 HORIZON = {"hopper": 25, "walker": 25, "humanoid": 25, "cheetah": 15}
 """Steps over which a turned trajectory is compared: contacts make rounding errors grow.
@@ -15,43 +16,21 @@ TOLERANCE = 1e-4
 """Largest difference of any number in the observation over the horizon."""
 
 
-def turn(angle):
-    c, s = np.cos(angle), np.sin(angle)
-    return np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
-
-
-def turned_state(qpos, qvel, angle):
-    """The state turned about the vertical through the origin. MuJoCo's free joint has its linear
-    velocity in the world and its angular velocity in the body."""
-    half = np.array([np.cos(angle / 2), np.sin(angle / 2)])
-    w, x, y, z = qpos[3:7]
-    out, velocity = qpos.copy(), qvel.copy()
-    out[:3] = turn(angle) @ qpos[:3]
-    out[3:7] = [
-        half[0] * w - half[1] * z,
-        half[0] * x - half[1] * y,
-        half[0] * y + half[1] * x,
-        half[0] * z + half[1] * w,
-    ]
-    velocity[:3] = turn(angle) @ qvel[:3]
-    return out, velocity
-
-
 @pytest.mark.parametrize("name", body_names())
 @pytest.mark.parametrize("angle", [np.pi / 2, np.pi, -2.1, 0.3])
 def test_a_turned_start_gives_the_turned_trajectory(name, angle):
     env, twin = LocomotionEnv(name, variant="v2"), LocomotionEnv(name, variant="v2")
     limbs = env.body.num_limbs
-    rotation = turn(angle)
+    turn = rotation(angle)
     right_angle = np.isclose(angle % (np.pi / 2), 0)
     _, info = env.reset(seed=1)
     qpos, qvel = env.data.qpos.copy(), env.data.qvel.copy()
     target = info["target"]
     env.reset(seed=1, options={"qpos": qpos, "qvel": qvel, "target": target})
-    new_qpos, new_qvel = turned_state(qpos, qvel, angle)
+    new_qpos, new_qvel = turn_state(qpos, qvel, angle)
     twin.reset(
         seed=2,
-        options={"qpos": new_qpos, "qvel": new_qvel, "target": rotation[:2, :2] @ target},
+        options={"qpos": new_qpos, "qvel": new_qvel, "target": turn[:2, :2] @ target},
     )
     rng = np.random.default_rng(0)
     for _ in range(HORIZON[env.body.family]):
@@ -61,7 +40,7 @@ def test_a_turned_start_gives_the_turned_trajectory(name, angle):
             break
         here, there = split(plain[0], limbs), split(turned[0], limbs)
         for own, other in ((here.vectors, there.vectors), (here.target, there.target)):
-            np.testing.assert_allclose(own @ rotation.T, other, rtol=0, atol=TOLERANCE)
+            np.testing.assert_allclose(own @ turn.T, other, rtol=0, atol=TOLERANCE)
         np.testing.assert_allclose(here.scalars, there.scalars, rtol=0, atol=TOLERANCE)
         np.testing.assert_allclose(plain[1], turned[1], rtol=0, atol=10 * TOLERANCE)
         assert plain[2] == turned[2]
@@ -93,7 +72,7 @@ def test_a_tilt_is_no_symmetry():
         env.reset(options={"qpos": qpos})
         env.step(np.zeros(24))
         own = np.zeros(3)
-        rotation = env.data.xmat[1].reshape(3, 3)
-        own[:] = rotation.T @ env.data.qvel[:3]
+        torso = env.data.xmat[1].reshape(3, 3)
+        own[:] = torso.T @ env.data.qvel[:3]
         falls.append(own)
     assert np.abs(falls[0] - falls[1]).max() > 0.05
