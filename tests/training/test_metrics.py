@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sgrl.algorithms.td3 import REPORTS
 from sgrl.morphology import resolve_bodies
 from sgrl.training.metrics import Board, Clock, Episodes, Losses, MetricsFile, Row
 
@@ -59,11 +60,11 @@ def test_only_recent_episodes_count() -> None:
 
 def test_tallies_go_back_to_their_state() -> None:
     rng = np.random.default_rng(0)
-    tally, losses = episodes(), Losses()
+    tally, losses = episodes(), Losses(REPORTS)
     for _ in range(30):
         tally.step(rng.normal(size=6), rng.random(6) < 0.2)
         losses.add({"critic_loss": rng.normal(), "q": 0.1})
-    other, other_losses = episodes(), Losses()
+    other, other_losses = episodes(), Losses(REPORTS)
     other.set_state(tally.get_state())
     other_losses.set_state(json.loads(json.dumps(losses.get_state())))
     for _ in range(30):
@@ -75,7 +76,7 @@ def test_tallies_go_back_to_their_state() -> None:
 
 
 def test_losses_are_means_since_the_last_row() -> None:
-    losses = Losses()
+    losses = Losses(REPORTS)
     losses.add({"critic_loss": 1.0, "q": 5.0})
     losses.add({"critic_loss": 3.0, "q": 7.0, "actor_loss": -1.0})
     row = losses.take_row()

@@ -19,10 +19,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sgrl.algorithms.replay import Transitions
+from sgrl.algorithms.weights import finite, load_weights, weights_of
 from sgrl.envs.observation import FEATURES
 from sgrl.models.batch import LimbBatch
 from sgrl.models.methods import Config, make_actor, make_twin_critic
 from sgrl.morphology import Morphology
+
+REPORTS: tuple[str, ...] = ("critic_loss", "actor_loss", "q", "critic_grad", "actor_grad")
+"""What an update reports; not every one reports everything."""
 
 
 @dataclass(frozen=True)
@@ -136,13 +140,13 @@ class Td3:
         goal = self._targets(batch, generator)
         first, second = (self._values(now, q) for q in self.critic(now, actions))
         loss = self._row_errors(now, first - goal) + self._row_errors(now, second - goal)
-        report = {"critic_loss": _finite(loss, "critic's loss"), "q": first.mean().item()}
+        report = {"critic_loss": finite(loss, "critic's loss"), "q": first.mean().item()}
         report["critic_grad"] = self._descend(loss, self.critic_optimiser, "critic's gradient")
         self.updates += 1
         if self.updates % self.config.policy_delay == 0:
             with _frozen(self.critic):
                 loss = -now.layout.row_mean(self.critic.first(now, self.actor(now))).mean()
-                report["actor_loss"] = _finite(loss, "actor's loss")
+                report["actor_loss"] = finite(loss, "actor's loss")
                 report["actor_grad"] = self._descend(loss, self.actor_optimiser, "actor's gradient")
             self._follow(self.target_actor, self.actor)
             self._follow(self.target_critic, self.critic)
@@ -182,7 +186,7 @@ class Td3:
         loss.backward()  # type: ignore[no-untyped-call]
         parameters = optimiser.param_groups[0]["params"]
         norm = nn.utils.clip_grad_norm_(parameters, self.config.gradient_clip)
-        size = _finite(norm, what)
+        size = finite(norm, what)
         optimiser.step()
         return size
 
@@ -194,11 +198,7 @@ class Td3:
 
     def weights(self) -> dict[str, Tensor]:
         """Copies of the networks' weights on the CPU, named `actor.…` and `critic.…`."""
-        return {
-            f"{part}.{name}": value.detach().to("cpu", copy=True).contiguous()
-            for part, module in (("actor", self.actor), ("critic", self.critic))
-            for name, value in module.state_dict().items()
-        }
+        return weights_of({"actor": self.actor, "critic": self.critic})
 
     def training_state(self) -> dict[str, Any]:
         """Copies of all else that coming updates depend on: targets, optimisers, counters."""
@@ -221,21 +221,7 @@ class Td3:
 
         ValueError, and nothing changed, if they are of another method or size.
         """
-        own = self.weights()
-        if differing := sorted(own.keys() ^ weights.keys()):
-            raise ValueError(f"these weights are of another method or size: {_some(differing)}")
-        shapes = [name for name in own if own[name].shape != weights[name].shape]
-        if shapes:
-            name = shapes[0]
-            raise ValueError(
-                f"these weights are of another size or body: {name} is "
-                f"{tuple(weights[name].shape)}, not {tuple(own[name].shape)}"
-            )
-        for part, module in (("actor", self.actor), ("critic", self.critic)):
-            prefix = f"{part}."
-            module.load_state_dict(
-                {n.removeprefix(prefix): weights[n] for n in own if n.startswith(prefix)}
-            )
+        load_weights({"actor": self.actor, "critic": self.critic}, weights)
         if training_state is None:
             self.target_actor.load_state_dict(self.actor.state_dict())
             self.target_critic.load_state_dict(self.critic.state_dict())
@@ -246,18 +232,6 @@ class Td3:
         for name, holder in self._training_parts().items():
             holder.load_state_dict(training_state[name])
         self.updates = training_state["updates"]
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{', '.join(names[:3])}{more} only on one side"
-
-
-def _finite(value: Tensor, what: str) -> float:
-    number = value.item()
-    if not np.isfinite(number):
-        raise FloatingPointError(f"the {what} is {number}; nothing was changed by it")
-    return number
 
 
 @contextmanager

@@ -19,8 +19,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sgrl.algorithms.replay import Replay
-from sgrl.algorithms.td3 import Td3
 from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.training.checkpoint import (
     Checkpoint,
@@ -31,7 +29,10 @@ from sgrl.training.checkpoint import (
     set_aside,
 )
 from sgrl.training.interrupt import InterruptedTrainingError, StopRequest
+from sgrl.training.learner import Learner
 from sgrl.training.metrics import Board, Clock, Episodes, Losses, MetricsFile, Row
+from sgrl.training.off_policy import OffPolicyLearner
+from sgrl.training.on_policy import OnPolicyLearner
 from sgrl.training.progress import TrainingProgress, make_console
 from sgrl.training.run import Run, create_run, find_run
 from sgrl.training.settings import TrainSettings, resolve_settings, resumed_settings
@@ -93,38 +94,29 @@ def _configure_torch(settings: TrainSettings) -> None:
     torch.manual_seed(settings.seed)
 
 
+def _make_learner(settings: TrainSettings, env: LocomotionVectorEnv, run: Run) -> Learner:
+    if settings.algorithm == "ppo":
+        return OnPolicyLearner(settings, env)
+    return OffPolicyLearner(settings, env, run.replay)
+
+
 class Training:
     """All that a run consists of while it is going."""
 
     def __init__(self, settings: TrainSettings, run: Run) -> None:
         assert settings.steps is not None, "resolve the settings first"
-        assert settings.buffer is not None, "resolve the settings first"
+        assert settings.copies is not None, "resolve the settings first"
         self.settings, self.folder, self.goal = settings, run, settings.steps
         bodies = settings.morphologies()
         self.env = LocomotionVectorEnv(
             bodies, settings.copies, variant=settings.variant, threads=settings.threads
         )
-        self.learner = Td3(
-            settings.method,
-            settings.preset,
-            bodies,
-            settings.td3,
-            device=settings.device,
-            network=settings.network,
-        )
-        # No transition that a kept checkpoint, or one being written, knows is overwritten.
-        slack = (settings.keep + 1) * (settings.checkpoint_every + self.env.num_envs)
-        self.replay = Replay(bodies, settings.buffer, folder=run.replay, slack=slack)
-        acting, sampling = np.random.SeedSequence([settings.seed, 2]).spawn(2)
-        self.acting, self.sampling = map(np.random.default_rng, (acting, sampling))
-        self.generator = torch.Generator(settings.device).manual_seed(settings.seed)
+        self.learner = _make_learner(settings, self.env, run)
         self.episodes = Episodes(bodies, self.env.body_index)
-        self.losses = Losses()
+        self.losses = Losses(self.learner.reports)
         self.clock = Clock()
         self.steps = 0
         """Transitions so far."""
-        self.owed = 0.0
-        """Updates that the transitions so far have earned and that were not made yet."""
         self.observations: NDArray[np.float32]
         self.metrics: MetricsFile
         self._seconds = 0.0
@@ -149,11 +141,10 @@ class Training:
             self._take_weights(self.settings.init_from, say)
         self.observations, _ = self.env.reset(seed=self.settings.environment_seed())
         self.metrics = MetricsFile(self.folder.metrics_file)
-        replay = self.replay
-        needed = Replay.bytes_needed(replay.bodies, replay.capacity, replay.slack)
+        bodies = len(self.env.parts)
         say(
             f"training in {self.folder.path}: {self.env.num_envs} copies of "
-            f"{len(self.env.parts)} bodies, replay up to {needed / 1e9:.2f} GB on disk"
+            f"{bodies} {'body' if bodies == 1 else 'bodies'}, {self.learner.describe()}"
         )
 
     def run(self, progress: TrainingProgress) -> None:
@@ -183,14 +174,13 @@ class Training:
             raise InterruptedTrainingError(stop.signal, self.steps, self.folder.path)
 
     def _loop(self, board: Board, progress: TrainingProgress, stop: StopRequest) -> None:
-        settings, env, replay, clock = self.settings, self.env, self.replay, self.clock
+        settings, env, learner, clock = self.settings, self.env, self.learner, self.clock
         copies = env.num_envs
+        every = {"row": settings.log_every, "checkpoint": settings.checkpoint_every}
+        due: set[str] = set()
         clock.start(self.steps, self._seconds)
-        while self.steps < self.goal and stop.signal is None:
-            if self.steps < settings.warm_up:
-                actions = self._random_actions()
-            else:
-                actions = self.learner.act(self.observations, env.body_index, self.acting)
+        while not (learner.at_rest and (self.steps >= self.goal or stop.signal is not None)):
+            actions = learner.act(self.observations)
             clock.lap("act")
 
             following, rewards, terminated, truncated, infos = env.step(actions)
@@ -201,36 +191,26 @@ class Training:
             if done.any():
                 # The true last observation of an episode, not the first of the next one.
                 last = np.where(done[:, None], infos["final_obs"], following)
-            replay.add(env.body_index, self.observations, actions, rewards, last, terminated)
+            learner.store(self.observations, actions, rewards, following, last, terminated, done)
             self.episodes.step(rewards, done)
             self.observations = following
             before, self.steps = self.steps, self.steps + copies
+            clock.lap("other")
 
-            if self.steps > settings.warm_up:
-                self.owed += settings.updates_per_step * copies
-            while self.owed >= 1.0:
-                self.owed -= 1.0
-                turn = None
-                if settings.batches == "in_turn":
-                    turn = self.learner.updates % len(replay.bodies)
-                batch = replay.sample(settings.td3.batch, self.sampling, settings.device, turn)
-                clock.lap("other")
-                self.losses.add(self.learner.update(batch, self.generator))
-                clock.lap("update")
+            learner.learn(self.losses, clock)
 
-            if self.steps // settings.log_every > before // settings.log_every:
-                row = self._row()
-                self.metrics.append(row)
-                board.append(row)
-            if self.steps // settings.checkpoint_every > before // settings.checkpoint_every:
-                self._save()
+            due |= {name for name, n in every.items() if self.steps // n > before // n}
+            if due and learner.at_rest:
+                if "row" in due:
+                    row = self._row()
+                    self.metrics.append(row)
+                    board.append(row)
+                if "checkpoint" in due:
+                    self._save()
+                due.clear()
             if progress.due():
                 progress.update(self.steps, self.episodes.recent_by_family())
             clock.lap("other")
-
-    def _random_actions(self) -> NDArray[np.float32]:
-        drawn = self.acting.uniform(-1.0, 1.0, self.env.action_mask.shape)
-        return np.where(self.env.action_mask, drawn, 0.0).astype(np.float32)
 
     def _row(self) -> Row:
         return {
@@ -249,56 +229,50 @@ class Training:
 
     def _sync(self) -> None:
         """What a checkpoint refers to is on the disk before it is."""
-        self.replay.flush()
+        self.learner.flush()
         self.metrics.sync()
 
     def _checkpoint(self) -> Checkpoint:
+        learner_arrays, learner_facts = self.learner.get_state()
         arrays = {
             "env": self.env.get_state(),
-            "replay": self.replay.get_state(),
+            "learner": learner_arrays,
             "episodes": self.episodes.get_state(),
-            "random": {
-                "generator": self.generator.get_state().numpy(),
-                "torch": torch.get_rng_state().numpy(),
-            },
+            "random": {"torch": torch.get_rng_state().numpy()},
         }
         facts = {
             "method": self.settings.method,
             "preset": self.settings.preset,
+            "algorithm": self.settings.algorithm,
             "bodies": self.settings.bodies,
             "steps": self.steps,
-            "owed": self.owed,
             "seconds": self.clock.seconds,
             "metrics_bytes": self.metrics.size,
             "losses": self.losses.get_state(),
-            "acting": self.acting.bit_generator.state,
-            "sampling": self.sampling.bit_generator.state,
+            "learner": learner_facts,
         }
         flat = {f"{part}.{n}": array for part, own in arrays.items() for n, array in own.items()}
         return Checkpoint(self.learner.weights(), self.learner.training_state(), flat, facts)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         facts = checkpoint.facts
-        for name in ("method", "preset", "bodies"):
+        for name in ("method", "preset", "algorithm", "bodies"):
             own = getattr(self.settings, name)
             if type(own)(facts[name]) != own:
                 raise ValueError(
                     f"the checkpoint is not of this run: its {name} is {facts[name]}, not {own}"
                 )
-        arrays: dict[str, dict[str, Any]] = {}
+        arrays: dict[str, dict[str, Any]] = {"learner": {}}
         for name, array in checkpoint.arrays.items():
             part, _, own_name = name.partition(".")
             arrays.setdefault(part, {})[own_name] = array
         self.learner.load(checkpoint.weights, checkpoint.learner)
         self.observations = self.env.set_state(arrays["env"])
-        self.replay.set_state(arrays["replay"])
+        self.learner.set_state(arrays["learner"], facts["learner"])
         self.episodes.set_state(arrays["episodes"])
-        self.generator.set_state(torch.from_numpy(arrays["random"]["generator"]))
         torch.set_rng_state(torch.from_numpy(arrays["random"]["torch"]))
-        self.acting.bit_generator.state = facts["acting"]
-        self.sampling.bit_generator.state = facts["sampling"]
         self.losses.set_state(facts["losses"])
-        self.steps, self.owed, self._seconds = facts["steps"], facts["owed"], facts["seconds"]
+        self.steps, self._seconds = facts["steps"], facts["seconds"]
         self._saved = self.steps
         self.metrics = MetricsFile(self.folder.metrics_file, facts["metrics_bytes"])
 
@@ -306,17 +280,18 @@ class Training:
         """Start from the weights of another run."""
         other = find_run(source)
         recorded = other.settings()
-        if recorded.method != self.settings.method:
-            raise ValueError(
-                f"the weights of {source} are of another method: {recorded.method}, "
-                f"not {self.settings.method}"
-            )
-        found = read_newest(other.checkpoints, lambda _, reason: say(f"{reason}; skipped"))
-        if found is None:
+        for name in ("method", "algorithm"):
+            found, own = getattr(recorded, name), getattr(self.settings, name)
+            if found != own:
+                raise ValueError(
+                    f"the weights of {source} are of another {name}: {found}, not {own}"
+                )
+        checkpoint = read_newest(other.checkpoints, lambda _, reason: say(f"{reason}; skipped"))
+        if checkpoint is None:
             raise FileNotFoundError(f"{source} has no checkpoint to start from")
-        check_fits(found.weights, self.learner.weights(), f"the weights of {source}")
-        self.learner.load(found.weights, None)
-        say(f"starting from the weights of {source} at {found.facts['steps']:,} steps")
+        check_fits(checkpoint.weights, self.learner.weights(), f"the weights of {source}")
+        self.learner.load(checkpoint.weights, None)
+        say(f"starting from the weights of {source} at {checkpoint.facts['steps']:,} steps")
 
     def _advice(self, error: BaseException) -> str:
         """What went wrong, and from where one can go on."""

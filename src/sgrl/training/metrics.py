@@ -22,8 +22,6 @@ from sgrl.morphology import Morphology
 
 RECENT_EPISODES = 10
 """Episodes of each body that a mean is over, or the number of its copies if that is more."""
-LOSSES = ("critic_loss", "actor_loss", "q", "critic_grad", "actor_grad")
-"""What an update reports, and a row has the mean of."""
 ACTIVITIES = ("sim", "act", "update", "other")
 """Where the time goes: physics, acting, gradient steps, everything else."""
 
@@ -107,8 +105,9 @@ class Episodes:
 class Losses:
     """Means of what updates report, since the last row."""
 
-    def __init__(self) -> None:
-        self._sums: dict[str, tuple[float, int]] = dict.fromkeys(LOSSES, (0.0, 0))
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = tuple(names)
+        self._sums: dict[str, tuple[float, int]] = dict.fromkeys(self._names, (0.0, 0))
 
     def add(self, reported: Mapping[str, float]) -> None:
         """What one update reported; not every one reports everything."""
@@ -121,7 +120,7 @@ class Losses:
         row: Row = {
             name: total / count if count else None for name, (total, count) in self._sums.items()
         }
-        self._sums = dict.fromkeys(LOSSES, (0.0, 0))
+        self._sums = dict.fromkeys(self._names, (0.0, 0))
         return row
 
     def get_state(self) -> dict[str, tuple[float, int]]:
@@ -130,7 +129,7 @@ class Losses:
 
     def set_state(self, state: Mapping[str, Sequence[Any]]) -> None:
         """Go back to what `get_state` gave."""
-        self._sums = {name: (float(state[name][0]), int(state[name][1])) for name in LOSSES}
+        self._sums = {name: (float(state[name][0]), int(state[name][1])) for name in self._names}
 
 
 class Clock:

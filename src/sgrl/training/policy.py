@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
+from sgrl.algorithms.weights import load_weights, weights_of
 from sgrl.envs.observation import FEATURES
 from sgrl.models.batch import LimbBatch
 from sgrl.models.heads import Actor
 from sgrl.models.methods import make_actor
+from sgrl.models.normaliser import Normaliser
 from sgrl.morphology import Morphology, get_body
 from sgrl.training.checkpoint import (
     CorruptCheckpointError,
@@ -25,14 +27,21 @@ from sgrl.training.checkpoint import (
 from sgrl.training.run import Run, find_run
 from sgrl.training.settings import TrainSettings, check_device
 
-ACTOR = "actor."
-"""How the names of the actor's weights begin in a checkpoint."""
+PARTS = ("actor.", "normaliser.")
+"""How the names of weights that acting needs begin in a checkpoint."""
 
 
 class TrainedPolicy:
     """What a run has learned: from observations of any body to actions, nothing random."""
 
-    def __init__(self, actor: Actor, settings: TrainSettings, run: Path, checkpoint: int) -> None:
+    def __init__(
+        self,
+        actor: Actor,
+        normaliser: Normaliser,
+        settings: TrainSettings,
+        run: Path,
+        checkpoint: int,
+    ) -> None:
         self.settings = settings
         self.method = settings.method
         self.bodies = settings.morphologies()
@@ -41,6 +50,7 @@ class TrainedPolicy:
         self.checkpoint = checkpoint
         """Steps that it was trained for."""
         self._actor = actor.eval().requires_grad_(False)
+        self._normaliser = normaliser.eval()
         weight = next(actor.parameters())
         self._device, self._dtype = weight.device, weight.dtype
 
@@ -63,7 +73,7 @@ class TrainedPolicy:
         # Not inference_mode: what layouts compute is kept, and a training in this process may
         # need it later for its gradients.
         with torch.no_grad():
-            batch = LimbBatch.from_flat(tensor, body)
+            batch = LimbBatch.from_flat(self._normaliser(tensor), body)
             actions = batch.layout.actions_to_rows(self._actor(batch))
         result = actions.cpu().numpy().astype(np.float32, copy=False)
         return result.reshape(*observed.shape[:-1], body.num_actions)
@@ -99,11 +109,16 @@ def load_policy(
         bodies=settings.morphologies(),
         config=settings.network,
     )
-    own = {name: value for name, value in weights.items() if name.startswith(ACTOR)}
-    expected = {f"{ACTOR}{name}": value for name, value in actor.state_dict().items()}
-    check_fits(own, expected, f"the weights in {folder}")
-    actor.load_state_dict({name.removeprefix(ACTOR): value for name, value in own.items()})
-    return TrainedPolicy(actor.to(device), settings, found.path, int(folder.name))
+    parts: dict[str, nn.Module] = {"actor": actor}
+    normaliser = Normaliser()
+    if settings.algorithm == "ppo":
+        parts["normaliser"] = normaliser
+    own = {name: value for name, value in weights.items() if name.startswith(PARTS)}
+    check_fits(own, weights_of(parts), f"the weights in {folder}")
+    load_weights(parts, own)
+    return TrainedPolicy(
+        actor.to(device), normaliser.to(device), settings, found.path, int(folder.name)
+    )
 
 
 def _read(run: Run, checkpoint: int | None) -> tuple[Path, dict[str, Tensor]]:

@@ -14,13 +14,20 @@ import numpy as np
 import torch
 import tyro
 
+from sgrl.algorithms.ppo import PpoConfig
 from sgrl.algorithms.td3 import Td3Config
 from sgrl.envs.task import Variant
 from sgrl.models.methods import Config, get_method
 from sgrl.morphology import Morphology, get_body, resolve_bodies
 
-DEFAULT_STEPS = 1_000_000
+DEFAULT_STEPS = {"td3": 1_000_000, "ppo": 5_000_000}
 DEFAULT_BUFFER = 10_000_000
+TD3_COPIES = 4
+"""Of each body, by default."""
+PPO_COPIES = 128
+"""Of all bodies together, by default, but no fewer than `TD3_COPIES` of each."""
+TD3_ONLY = ("warm_up", "updates_per_step", "batches", "buffer")
+"""Settings that PPO has no use for."""
 
 CHANGEABLE = ("steps", "wandb", "runs", "resume")
 """Settings that may differ when a run is resumed."""
@@ -38,26 +45,29 @@ class TrainSettings:
     """Size of the networks: fast or paper."""
     variant: Variant = "v1"
     """The task: far targets (v1) or near, moving ones (v2)."""
-    algorithm: Literal["td3"] = "td3"
-    """What learns."""
+    algorithm: Literal["td3", "ppo"] = "td3"
+    """What learns: the paper's TD3, or PPO, which is many times faster without a GPU."""
     steps: int | None = None
-    """Transitions to collect in all: 1,000,000, or when resuming the run's own number."""
+    """Transitions to collect in all: 1,000,000 with TD3, 5,000,000 with PPO, or when resuming
+    the run's own number."""
     seed: int = 0
     """Of everything random."""
-    copies: int = 4
-    """Copies of each body that are stepped side by side."""
+    copies: int | None = None
+    """Copies of each body that are stepped side by side: 4 with TD3, 128 shared by the bodies
+    with PPO."""
     device: str = "cpu"
     """Where the networks live, as PyTorch names it."""
     threads: int = 0
     """Threads of the physics and of PyTorch; 0 for all cores."""
     warm_up: int = 10_000
-    """Steps with random actions, before the first update."""
+    """Steps with random actions, before the first update of TD3."""
     updates_per_step: float = 1.0
-    """Updates for each collected transition."""
+    """Updates of TD3 for each collected transition."""
     batches: Literal["mixed", "in_turn"] = "mixed"
-    """Mini-batches that mix all bodies, or of one body after the other."""
+    """Mini-batches of TD3 that mix all bodies, or of one body after the other."""
     buffer: int | None = None
-    """Transitions to remember, of all bodies together: 10,000,000, or all if there are fewer."""
+    """Transitions that TD3 remembers, of all bodies together: 10,000,000, or all if there are
+    fewer."""
     log_every: int = 2_000
     """Steps between rows of the metrics."""
     checkpoint_every: int = 25_000
@@ -78,6 +88,8 @@ class TrainSettings:
     """Also report to Weights & Biases (install sgrl[tracking])."""
     td3: Td3Config = field(default_factory=Td3Config)
     """Settings of TD3."""
+    ppo: PpoConfig = field(default_factory=PpoConfig)
+    """Settings of PPO."""
     network: tyro.conf.Suppress[Config | None] = None
     """Sizes of the networks instead of the preset's; from Python only."""
 
@@ -120,14 +132,21 @@ def resolve_settings(settings: TrainSettings) -> TrainSettings:
     name = settings.name or f"{method}-{label}-seed{settings.seed}"
     if name.startswith(".") or Path(name).name != name:
         raise ValueError(f"a run's name is the name of a folder, not {name!r}")
-    steps = DEFAULT_STEPS if settings.steps is None else settings.steps
-    # As many as fit beside each other when the last step overshoots.
-    enough = min(DEFAULT_BUFFER, steps + settings.copies * len(names))
+    steps = DEFAULT_STEPS[settings.algorithm] if settings.steps is None else settings.steps
+    copies, buffer = settings.copies, settings.buffer
+    if copies is None:
+        copies = TD3_COPIES
+        if settings.algorithm == "ppo":
+            copies = max(copies, PPO_COPIES // len(names))
+    if buffer is None and settings.algorithm == "td3":
+        # As many as fit beside each other when the last step overshoots.
+        buffer = min(DEFAULT_BUFFER, steps + copies * len(names))
     return replace(
         settings,
         bodies=names,
         steps=steps,
-        buffer=enough if settings.buffer is None else settings.buffer,
+        copies=copies,
+        buffer=buffer,
         threads=settings.threads or os.cpu_count() or 1,
         name=name,
     )
@@ -149,6 +168,11 @@ def _check_numbers(settings: TrainSettings) -> None:
         value = getattr(settings, name)
         if value is not None and not least <= value < float("inf"):
             raise ValueError(f"{name} must be {least} or more, not {value}")
+    if settings.algorithm == "ppo":
+        fields = {one.name: one.default for one in dataclasses.fields(TrainSettings)}
+        for name in TD3_ONLY:
+            if getattr(settings, name) != fields[name]:
+                raise ValueError(f"{name} is a setting of TD3; PPO has none")
     if not 0 <= settings.seed < 2**32:
         raise ValueError(f"a seed is a whole number from 0 to 2**32 - 1, not {settings.seed}")
 
@@ -204,6 +228,7 @@ def settings_from_json(text: str) -> TrainSettings:
         values: dict[str, Any] = json.loads(text)
         values["bodies"] = tuple(values["bodies"])
         values["td3"] = Td3Config(**values["td3"])
+        values["ppo"] = PpoConfig(**values["ppo"])
         for name in ("runs", "resume", "init_from"):
             values[name] = None if values[name] is None else Path(values[name])
         if values["network"] is not None:

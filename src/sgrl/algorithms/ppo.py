@@ -1,0 +1,415 @@
+"""PPO (Schulman et al. 2017) for every method, on one body or a mix.
+
+All bodies count the same: advantages are normalised body by body, and the value function
+learns returns in units of each body's own running mean and spread. Mini-batches hold every
+body in its share. The learning rate of the policy follows the KL divergence that an update
+causes.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from sgrl.algorithms.rollout import Rollout, generalised_advantages
+from sgrl.algorithms.weights import finite, load_weights, weights_of
+from sgrl.envs.observation import FEATURES
+from sgrl.envs.task import PHYSICS_STEPS
+from sgrl.models.batch import LimbBatch
+from sgrl.models.methods import Config, make_policy, make_value
+from sgrl.models.network import NUM_HINGES
+from sgrl.models.normaliser import Normaliser
+from sgrl.morphology import Morphology
+
+HORIZONS = {"hopper": 2.0, "walker": 2.0, "humanoid": 2.0, "cheetah": 4.0}
+"""Seconds that a family looks ahead (docs/training.md says how they were chosen)."""
+OTHER_HORIZON = 2.0
+"""Of bodies of other families."""
+MEMORY = 0.95
+"""How much of the statistics of returns stays at each update."""
+
+
+@dataclass(frozen=True)
+class PpoConfig:
+    """Settings of PPO."""
+
+    rollout: int = 64
+    """Steps of every copy between two updates."""
+    epochs: int = 4
+    """Times that an update goes through the rollout."""
+    batch: int = 1024
+    """Transitions in a gradient step."""
+    horizon: float | None = None
+    """Seconds that the discount looks ahead; by default each family's own."""
+    trace: float = 0.95
+    """Lambda of the generalised advantages."""
+    clip: float = 0.2
+    """How far the probability of an action may change before it stops to count."""
+    learning_rate: float = 3e-4
+    """Adam's for the policy, at the start."""
+    kl: float = 0.03
+    """KL divergence between the old and the new policy that the learning rate is led to."""
+    value_learning_rate: float = 1e-3
+    """Adam's for the value function."""
+    entropy: float = 0.0
+    """Worth of the policy's entropy, per hinge."""
+    gradient_clip: float = 1.0
+    """Largest norm of a gradient, of the policy and of the value function."""
+
+    def __post_init__(self) -> None:
+        for name in ("rollout", "epochs", "batch"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be 1 or more, not {getattr(self, name)}")
+        for name in ("clip", "learning_rate", "kl", "value_learning_rate", "gradient_clip"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
+        if not 0.0 <= self.trace <= 1.0:
+            raise ValueError(f"trace must lie between 0 and 1, not {self.trace}")
+        if not self.entropy >= 0.0:
+            raise ValueError(f"entropy must not be negative, not {self.entropy}")
+        if self.horizon is not None and not self.horizon > 0:
+            raise ValueError(f"horizon must be positive, not {self.horizon}")
+
+    def discount(self, body: Morphology) -> float:
+        """What a reward one step later is worth to a body."""
+        seconds = self.horizon
+        if seconds is None:
+            seconds = HORIZONS.get(str(body.family), OTHER_HORIZON)
+        return max(0.0, 1.0 - body.physics.timestep * PHYSICS_STEPS / seconds)
+
+
+LEARNING_RATES = (1e-5, 1e-2)
+"""What the policy's learning rate is kept between."""
+REPORTS: tuple[str, ...] = (
+    "policy_loss",
+    "value_loss",
+    "kl",
+    "clipped",
+    "spread",
+    "learning_rate",
+    "policy_grad",
+    "value_grad",
+)
+"""What a gradient step reports."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of a rollout to learn from."""
+
+    rows: LimbBatch
+    actions: Tensor
+    """(rows, motors)."""
+    means: Tensor
+    """(rows, motors), of the policy that drew them."""
+    log_std: Tensor
+    """(3,), of that policy."""
+    advantages: Tensor
+    """(rows,), normalised."""
+    returns: Tensor
+    """(rows,), in units of the value function."""
+
+
+class ReturnScale:
+    """Running mean and spread of each body's returns: the units of the value function."""
+
+    def __init__(self, bodies: int) -> None:
+        self._sums = np.zeros((3, bodies))  # weight, mean, mean square
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """(bodies,)."""
+        weight, mean, _ = self._sums
+        return mean / np.maximum(weight, 1e-9)
+
+    @property
+    def spread(self) -> NDArray[np.float64]:
+        """(bodies,), never 0."""
+        weight, _, square = self._sums
+        variance = square / np.maximum(weight, 1e-9) - self.mean**2
+        return np.where(weight > 0, np.sqrt(np.maximum(variance, 1e-4)), 1.0)
+
+    def update(self, returns: NDArray[np.float64], body_index: NDArray[np.int64]) -> None:
+        """Count in returns (steps, copies) of copies of bodies `body_index`."""
+        for body in range(self._sums.shape[1]):
+            own = returns[:, body_index == body]
+            seen = np.array([1.0, own.mean(), np.square(own).mean()])
+            self._sums[:, body] = MEMORY * self._sums[:, body] + (1 - MEMORY) * seen
+
+    def get_state(self) -> list[list[float]]:
+        """Numbers that `set_state` takes back."""
+        sums: list[list[float]] = self._sums.tolist()
+        return sums
+
+    def set_state(self, state: Sequence[Sequence[float]]) -> None:
+        self._sums[:] = state
+
+
+class Ppo:
+    """A policy, a value function, their optimisers and the statistics that they stand on."""
+
+    def __init__(
+        self,
+        method: str,
+        preset: str,
+        bodies: Sequence[Morphology],
+        config: PpoConfig,
+        *,
+        device: torch.device | str = "cpu",
+        network: Config | None = None,
+    ) -> None:
+        """`network` takes the place of the preset. Weights come from torch's global generator."""
+        self.config = config
+        self.bodies = tuple(bodies)
+        self.device = torch.device(device)
+        policy = make_policy(method, preset, bodies=bodies, config=network)
+        value = make_value(method, preset, bodies=bodies, config=network)
+        self.policy, self.value = policy.to(self.device), value.to(self.device)
+        self.normaliser = Normaliser().to(self.device)
+        self.returns = ReturnScale(len(self.bodies))
+        self.discounts = np.array([config.discount(body) for body in self.bodies])
+        self._start_optimisers()
+        self.updates = 0
+        """Gradient steps so far."""
+
+    def _start_optimisers(self) -> None:
+        fused = self.device.type in ("cpu", "cuda")
+        config = self.config
+        self.policy_optimiser = torch.optim.Adam(
+            self.policy.parameters(), config.learning_rate, fused=fused
+        )
+        self.value_optimiser = torch.optim.Adam(
+            self.value.parameters(), config.value_learning_rate, fused=fused
+        )
+
+    def _batch(self, observations: NDArray[np.float32], row_body: NDArray[np.int64]) -> LimbBatch:
+        """Of raw observations (rows, width)."""
+        rows = self.normaliser(torch.from_numpy(observations).to(self.device))
+        if len(self.bodies) == 1:
+            return LimbBatch.from_flat(rows, self.bodies[0])
+        return LimbBatch.from_padded(rows, self.bodies, row_body)
+
+    @torch.no_grad()
+    def act(
+        self,
+        observations: NDArray[np.float32],
+        row_body: NDArray[np.int64],
+        noise: np.random.Generator,
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Actions (n, motors) drawn for observations (n, width), and the means; 0 in padding."""
+        batch = self._batch(observations, row_body)
+        means, log_std = self.policy(batch)
+        spread: NDArray[np.float32] = batch.layout.actions_to_rows(log_std.exp()).cpu().numpy()
+        found: NDArray[np.float32] = batch.layout.actions_to_rows(means).cpu().numpy()
+        drawn = noise.standard_normal(found.shape, np.float32)
+        actions: NDArray[np.float32] = found + spread * drawn
+        return actions, found
+
+    def advantages(
+        self, rollout: Rollout, body_index: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Advantages and returns of a rollout, (steps, copies) each, as rewards count."""
+        values = self._values(
+            rollout.observations.reshape(-1, rollout.observations.shape[-1]),
+            np.tile(body_index, len(rollout.observations)),
+        ).reshape(rollout.observations.shape[:2])
+        next_values, last = values[1:].copy(), rollout.last_observations()
+        if last.steps.size:
+            found = self._values(last.observations, body_index[last.copies])
+            next_values[last.steps, last.copies] = found
+        advantages = generalised_advantages(
+            rollout.rewards,
+            values[:-1],
+            next_values,
+            rollout.terminated,
+            rollout.done,
+            self.discounts[body_index],
+            self.config.trace,
+        )
+        return advantages, advantages + values[:-1]
+
+    @torch.no_grad()
+    def _values(
+        self, observations: NDArray[np.float32], row_body: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """(rows,), as rewards count."""
+        found = []
+        for start in range(0, len(observations), self.config.batch):
+            part = slice(start, start + self.config.batch)
+            batch = self._batch(observations[part], row_body[part])
+            found.append(batch.layout.row_mean(self.value(batch)).cpu().numpy())
+        units = np.concatenate(found).astype(np.float64)
+        return self.returns.mean[row_body] + self.returns.spread[row_body] * units
+
+    def batches(
+        self, rollout: Rollout, body_index: NDArray[np.int64], order: np.random.Generator
+    ) -> Iterator[Batch]:
+        """Mini-batches of a full rollout, for as many epochs as the settings say."""
+        advantages, returns = self.advantages(rollout, body_index)
+        self.returns.update(returns, body_index)
+        units = (returns - self.returns.mean[body_index]) / self.returns.spread[body_index]
+        normalised = np.empty_like(advantages)
+        for body in range(len(self.bodies)):
+            own = advantages[:, body_index == body]
+            normalised[:, body_index == body] = (own - own.mean()) / (own.std() + 1e-8)
+        steps, copies = advantages.shape
+        row_body = np.tile(body_index, steps)
+        flat = {
+            "observations": rollout.observations[:-1].reshape(steps * copies, -1),
+            "actions": rollout.actions.reshape(steps * copies, -1),
+            "means": rollout.means.reshape(steps * copies, -1),
+            "advantages": normalised.ravel().astype(np.float32),
+            "returns": units.ravel().astype(np.float32),
+        }
+        log_std = self.policy.log_std.detach().clone()
+        count = max(1, round(steps * copies / self.config.batch))
+        own_rows = [np.flatnonzero(row_body == body) for body in range(len(self.bodies))]
+        for _ in range(self.config.epochs):
+            # Bodies in the same order and shares in every batch, which so have one layout.
+            shares = [np.array_split(order.permutation(rows), count) for rows in own_rows]
+            for parts in zip(*shares, strict=True):
+                rows = np.concatenate(parts)
+                chosen = {name: array[rows] for name, array in flat.items()}
+                batch = self._batch(chosen.pop("observations"), row_body[rows])
+                tensors = {n: torch.from_numpy(a).to(self.device) for n, a in chosen.items()}
+                yield Batch(rows=batch, log_std=log_std, **tensors)
+
+    def update(self, batch: Batch) -> dict[str, float]:
+        """One gradient step of policy and value function; gives `REPORTS`.
+
+        A loss or gradient that is not finite raises FloatingPointError before it changes any
+        weight of its part.
+        """
+        config = self.config
+        layout = batch.rows.layout
+        means = layout.actions_to_rows(self.policy(batch.rows)[0])
+        log_std = self.policy.log_std
+        hinges = (layout.counts - 1).to(means.dtype)  # of each kind, (rows,)
+        now = _log_probability(batch.actions, means, log_std, hinges)
+        before = _log_probability(batch.actions, batch.means, batch.log_std, hinges)
+        ratio = (now - before).exp()
+        bounded = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
+        gain = torch.minimum(ratio * batch.advantages, bounded * batch.advantages)
+        policy_loss = -gain.mean() - config.entropy * log_std.mean()
+        value = layout.row_mean(self.value(batch.rows))
+        value_loss = 0.5 * (value - batch.returns).square().mean()
+        with torch.no_grad():
+            kl = _divergence(batch.means, batch.log_std, means, log_std, hinges).mean()
+            clipped = ((ratio - 1.0).abs() > config.clip).float().mean()
+        report = {
+            "policy_loss": finite(policy_loss, "policy's loss"),
+            "value_loss": finite(value_loss, "value function's loss"),
+            "kl": finite(kl, "KL divergence"),
+            "clipped": clipped.item(),
+            "spread": log_std.detach().exp().mean().item(),
+        }
+        report["learning_rate"] = self._follow_divergence(report["kl"])
+        report["policy_grad"] = self._descend(policy_loss, self.policy_optimiser, "policy's")
+        report["value_grad"] = self._descend(value_loss, self.value_optimiser, "value function's")
+        self.updates += 1
+        return report
+
+    def _follow_divergence(self, kl: float) -> float:
+        """Slower where the policy has changed too much, faster where too little."""
+        group = self.policy_optimiser.param_groups[0]
+        rate: float = group["lr"]
+        if kl > 2.0 * self.config.kl:
+            rate /= 1.5
+        elif kl < 0.5 * self.config.kl:
+            rate *= 1.1
+        group["lr"] = rate = min(max(rate, LEARNING_RATES[0]), LEARNING_RATES[1])
+        return rate
+
+    def _descend(self, loss: Tensor, optimiser: torch.optim.Adam, whose: str) -> float:
+        """A step down the clipped gradient; the norm before clipping."""
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        parameters = optimiser.param_groups[0]["params"]
+        norm = nn.utils.clip_grad_norm_(parameters, self.config.gradient_clip)
+        size = finite(norm, f"{whose} gradient")
+        optimiser.step()
+        return size
+
+    def observe(self, rollout: Rollout, limb_mask: NDArray[np.bool_]) -> None:
+        """Count what was seen in a rollout in the statistics of observations.
+
+        After the update, so that it knows the policy that acted as it was.
+        """
+        limbs = rollout.observations[:-1].reshape(-1, *limb_mask.shape, FEATURES)[:, limb_mask]
+        self.normaliser.update(torch.from_numpy(limbs.reshape(-1, FEATURES)).to(self.device))
+
+    def _parts(self) -> dict[str, nn.Module]:
+        return {
+            "actor": self.policy.actor,
+            "spread": _Spread(self.policy.log_std),
+            "value": self.value,
+            "normaliser": self.normaliser,
+        }
+
+    def weights(self) -> dict[str, Tensor]:
+        """Copies of the weights on the CPU, by part: actor, spread, value and normaliser."""
+        return weights_of(self._parts())
+
+    def training_state(self) -> dict[str, Any]:
+        """Copies of all else that coming updates depend on."""
+        return {
+            "policy_optimiser": copy.deepcopy(self.policy_optimiser.state_dict()),
+            "value_optimiser": copy.deepcopy(self.value_optimiser.state_dict()),
+            "returns": self.returns.get_state(),
+            "updates": self.updates,
+        }
+
+    def load(
+        self, weights: Mapping[str, Tensor], training_state: Mapping[str, Any] | None = None
+    ) -> None:
+        """Take over weights, and go on from a training state or, without one, start from them.
+
+        ValueError, and nothing changed, if they are of another method or size.
+        """
+        load_weights(self._parts(), weights)
+        if training_state is None:
+            self._start_optimisers()
+            self.returns = ReturnScale(len(self.bodies))
+            self.updates = 0
+            return
+        self.policy_optimiser.load_state_dict(training_state["policy_optimiser"])
+        self.value_optimiser.load_state_dict(training_state["value_optimiser"])
+        self.returns.set_state(training_state["returns"])
+        self.updates = training_state["updates"]
+
+
+class _Spread(nn.Module):
+    """The policy's spread as a part of its own, beside the actor that `load_policy` reads."""
+
+    def __init__(self, log_std: nn.Parameter) -> None:
+        super().__init__()
+        self.log_std = log_std
+
+
+def _per_hinge(log_std: Tensor, motors: int) -> Tensor:
+    """(3,), one for each kind of hinge, to (motors,)."""
+    return log_std.repeat(motors // NUM_HINGES)
+
+
+def _log_probability(actions: Tensor, means: Tensor, log_std: Tensor, hinges: Tensor) -> Tensor:
+    """Of actions (rows, motors), (rows,). Padding has actions and means 0, and counts nothing."""
+    away = (actions - means) * (-_per_hinge(log_std, actions.shape[1])).exp()
+    constant = log_std.sum() + NUM_HINGES * 0.5 * math.log(2.0 * math.pi)
+    return -0.5 * away.square().sum(dim=1) - hinges * constant
+
+
+def _divergence(
+    old_means: Tensor, old_log_std: Tensor, means: Tensor, log_std: Tensor, hinges: Tensor
+) -> Tensor:
+    """KL divergence from the old to the new distribution, (rows,)."""
+    per_kind = log_std - old_log_std + 0.5 * (2.0 * (old_log_std - log_std)).exp() - 0.5
+    away = (old_means - means) * (-_per_hinge(log_std, means.shape[1])).exp()
+    return 0.5 * away.square().sum(dim=1) + hinges * per_kind.sum()
