@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import tyro
@@ -70,6 +70,7 @@ def evaluate(
     seed: int = 0,
     threads: int = 0,
     yaw: float | None = None,
+    options: Mapping[str, Any] | None = None,
     max_episode_steps: int = MAX_EPISODE_STEPS,
     label: str = "policy",
     report: Callable[[BodyResult], None] | None = None,
@@ -79,7 +80,8 @@ def evaluate(
     Each copy of a body counts with its first episode and no other: in a fixed time a copy
     that falls soon would have more of them, and short ones would count too much. `seed`
     gives the same starts to every policy and body, whichever are evaluated beside it.
-    `yaw` turns all starts alike; `report` hears each result as soon as it is there.
+    `yaw` turns all starts alike, `options` are those of the environments' `reset`; `report`
+    hears each result as soon as it is there.
     """
     if isinstance(bodies, str | Morphology | Collection):
         bodies = [bodies]
@@ -97,7 +99,7 @@ def evaluate(
             threads=threads,
             max_episode_steps=max_episode_steps,
         )
-        found = _first_episodes(policy, body, make, seeds)
+        found = _first_episodes(policy, body, make, seeds, options)
         results.append(BodyResult(label, body.name, variant, found))
         if report is not None:
             report(results[-1])
@@ -109,10 +111,11 @@ def _first_episodes(
     body: Morphology,
     make: Callable[[int], LocomotionVectorEnv],
     seeds: Sequence[int],
+    options: Mapping[str, Any] | None,
 ) -> tuple[Episode, ...]:
     """Step as many copies as there are seeds until the first episode of each has ended."""
     env = make(len(seeds))
-    observations, _ = env.reset(seed=seeds)
+    observations, _ = env.reset(seed=seeds, options=dict(options or {}))
     total, approach = np.zeros(len(seeds)), np.zeros(len(seeds))
     found: dict[int, Episode] = {}
     numbers = np.arange(len(seeds))  # of the episode that each copy of `env` runs
@@ -180,7 +183,7 @@ def eval_command(
     """Evaluate a run on any bodies: a table on the screen, episodes and summary on the disk.
 
     Args:
-        run: Folder of the run, or its name in runs.
+        run: Folder of the run, its name in runs, or the name of a policy that ships.
         bodies: Bodies or collections, seen in training or not; those of the training if none.
         episodes: Episodes of each body, all in parallel.
         variant: Far targets (v1) or near ones (v2); as in training if not given.
@@ -196,6 +199,7 @@ def eval_command(
     """
     # Here, because no other part of an evaluation needs torch.
     from sgrl.training.policy import load_policy
+    from sgrl.training.run import SHIPPED
 
     policy = load_policy(run, checkpoint, device)
     chosen = resolve_bodies(bodies) or policy.bodies
@@ -203,7 +207,9 @@ def eval_command(
     policies: dict[str, Acts] = {policy.method: policy}
     if random:
         policies["random"] = random_policy(seed)
-    with _new_folder(out, policy.run / "evaluations") as folder:
+    # What ships with the package is not written to.
+    parent = policy.run if policy.run.parent != SHIPPED else Path("runs") / policy.run.name
+    with _new_folder(out, parent / "evaluations") as folder:
         results = []
         for label, each in policies.items():
             results += evaluate(

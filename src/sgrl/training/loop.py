@@ -33,6 +33,7 @@ from sgrl.training.learner import Learner
 from sgrl.training.metrics import Board, Clock, Episodes, Losses, MetricsFile, Row
 from sgrl.training.off_policy import OffPolicyLearner
 from sgrl.training.on_policy import OnPolicyLearner
+from sgrl.training.policy import read_policy_weights
 from sgrl.training.progress import TrainingProgress, make_console
 from sgrl.training.run import Run, create_run, find_run
 from sgrl.training.settings import TrainSettings, resolve_settings, resumed_settings
@@ -286,12 +287,10 @@ class Training:
                 raise ValueError(
                     f"the weights of {source} are of another {name}: {found}, not {own}"
                 )
-        checkpoint = read_newest(other.checkpoints, lambda _, reason: say(f"{reason}; skipped"))
-        if checkpoint is None:
-            raise FileNotFoundError(f"{source} has no checkpoint to start from")
-        check_fits(checkpoint.weights, self.learner.weights(), f"the weights of {source}")
-        self.learner.load(checkpoint.weights, None)
-        say(f"starting from the weights of {source} at {checkpoint.facts['steps']:,} steps")
+        folder, weights = read_policy_weights(other)
+        check_fits(weights, self.learner.weights(), f"the weights of {source}")
+        self.learner.load(weights, None)
+        say(f"starting from the weights of {source} at {int(folder.name):,} steps")
 
     def _advice(self, error: BaseException) -> str:
         """What went wrong, and from where one can go on."""

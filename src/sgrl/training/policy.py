@@ -95,14 +95,14 @@ class TrainedPolicy:
 def load_policy(
     run: str | Path, checkpoint: int | None = None, device: str = "cpu"
 ) -> TrainedPolicy:
-    """The policy of a run, given by its folder or its name in `runs`.
+    """The policy of a run, given by its folder, its name in `runs`, or a name that ships.
 
     `checkpoint` names one by its steps; by default it is the newest that is whole.
     """
     check_device(device)
     found = find_run(run)
     settings = found.settings()
-    folder, weights = _read(found, checkpoint)
+    folder, weights = read_policy_weights(found, checkpoint)
     actor = make_actor(
         settings.method,
         settings.preset,
@@ -121,8 +121,8 @@ def load_policy(
     )
 
 
-def _read(run: Run, checkpoint: int | None) -> tuple[Path, dict[str, Tensor]]:
-    """A checkpoint's folder and weights."""
+def read_policy_weights(run: Run, checkpoint: int | None = None) -> tuple[Path, dict[str, Tensor]]:
+    """A checkpoint's folder and weights; by default of the newest one that is whole."""
     folders = list_checkpoints(run.checkpoints)
     if not folders:
         raise FileNotFoundError(f"{run.path} has no checkpoint yet")

@@ -30,6 +30,8 @@ from pathlib import Path
 
 from sgrl.training.settings import TrainSettings, settings_from_json, settings_to_json
 
+SHIPPED = Path(__file__).resolve().parents[1] / "policies"
+"""Policies that come with the package, each a small run of its own (see `published`)."""
 RECORDED_PACKAGES = ("sgrl", "torch", "numpy", "mujoco", "gymnasium", "safetensors")
 
 
@@ -74,8 +76,13 @@ class Run:
 
     def identifier(self) -> str:
         """Its name and some random digits, so that no other run anywhere has the same."""
-        versions = json.loads((self.path / "versions.json").read_text(encoding="utf-8"))
-        return f"{self.path.name}-{versions['id']}"
+        return f"{self.path.name}-{self.versions()['id']}"
+
+    def versions(self) -> dict[str, str | None]:
+        """Of Python and the packages, the commit, the command."""
+        text = (self.path / "versions.json").read_text(encoding="utf-8")
+        found: dict[str, str | None] = json.loads(text)
+        return found
 
     def log(self, message: str) -> None:
         """Append a line with the time to log.txt."""
@@ -130,14 +137,19 @@ def create_run(settings: TrainSettings) -> Run:
 
 
 def find_run(where: str | Path, runs: Path = Path("runs")) -> Run:
-    """The run at a path, or of that name among `runs`; FileNotFoundError if there is none."""
-    for path in (Path(where), runs / where):
+    """The run at a path, or of that name among `runs` or the policies that ship.
+
+    FileNotFoundError if there is none.
+    """
+    for path in (Path(where), runs / where, SHIPPED / where):
         if (path / "settings.json").is_file():
             return Run(path)
     if Path(where).is_dir():
         raise FileNotFoundError(f"{where} is not a run: it has no settings.json")
     beside = runs if Path(where).name == str(where) else Path(where).parent
     known = sorted(found.parent.name for found in beside.glob("*/settings.json"))
+    if beside == runs:
+        known += sorted(found.parent.name for found in SHIPPED.glob("*/settings.json"))
     hint = f"there are {', '.join(known)}" if known else f"there are no runs in {beside}"
     raise FileNotFoundError(f"there is no run {where}; {hint}")
 
@@ -147,7 +159,7 @@ def _versions() -> dict[str, str | None]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "commit": _commit(),
-        "command": " ".join(sys.argv),
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "id": secrets.token_hex(4),
         "started": time.strftime("%Y-%m-%d %H:%M:%S%z"),
     }

@@ -1,0 +1,202 @@
+"""Policies to pass on: a small run without what only training needs, and a card that says
+what it is, how it was made and what it can do.
+
+set-cheetah/
+  settings.json                   of the run
+  checkpoints/0012000000/         its weights and their checksum
+  card.json                       everything that is known of it
+  card.md                         the same to read
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sgrl.envs.task import Variant
+from sgrl.morphology import Morphology, get_body
+from sgrl.morphology.table import TABLE
+from sgrl.training.checkpoint import FACTS, WEIGHTS
+from sgrl.training.evaluate import evaluate
+from sgrl.training.policy import TrainedPolicy, load_policy, read_policy_weights
+from sgrl.training.results import BodyResult, format_mean
+from sgrl.training.run import SHIPPED, Run, find_run
+
+FAR = 10_000.0
+"""Metres to the target of the start angles' table; progress is what is missing in the end."""
+ANGLES = (0, 90, 180, 270)
+"""Degrees between the heading and the target at the start."""
+LICENCE = "MIT"
+
+
+def list_published() -> dict[str, dict[str, Any]]:
+    """The cards of the policies that come with the package, by name."""
+    cards = sorted(SHIPPED.glob("*/card.json"))
+    return {card.parent.name: json.loads(card.read_text(encoding="utf-8")) for card in cards}
+
+
+def publish(
+    run: str | Path,
+    out: Path,
+    *,
+    episodes: int = 100,
+    threads: int = 0,
+    say: Callable[[str], None] = print,
+) -> Path:
+    """Write the newest weights of a run and their card to a new folder."""
+    if out.exists():
+        raise FileExistsError(f"{out} exists; name a folder that does not")
+    found = find_run(run)
+    policy = load_policy(found.path)
+    card = make_card(policy, found, out.name, episodes=episodes, threads=threads, say=say)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as made:
+        draft = Run(Path(made) / out.name)
+        draft.path.mkdir()
+        # Folders of the machine that trained it are nobody's business.
+        draft.write_settings(
+            replace(found.settings(), runs=Path("runs"), resume=None, init_from=None, name=out.name)
+        )
+        folder, _ = read_policy_weights(found, policy.checkpoint)
+        (draft.checkpoints / folder.name).mkdir(parents=True)
+        for name in (WEIGHTS, FACTS):
+            shutil.copyfile(folder / name, draft.checkpoints / folder.name / name)
+        (draft.path / "card.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
+        (draft.path / "card.md").write_text(format_card(card), encoding="utf-8")
+        draft.path.rename(out)
+    return out
+
+
+def make_card(
+    policy: TrainedPolicy,
+    run: Run,
+    name: str,
+    *,
+    episodes: int,
+    threads: int,
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    """Everything that is known of a policy, measured on all bodies of its families."""
+    settings, versions = policy.settings, run.versions()
+    seen = {body.name for body in policy.bodies}
+    relatives = _relatives(policy)
+    results = []
+    variants: tuple[Variant, ...] = ("v1", "v2")
+    for variant in variants:
+        for body in relatives:
+            (result,) = evaluate(policy, body, variant=variant, episodes=episodes, threads=threads)
+            say(f"{body.name} {variant}: {_cell(result, 'total_reward')}")
+            results.append(_summary(result) | {"seen": body.name in seen})
+    facing = []
+    for body in [body for body in relatives if body.name in seen and body.name.endswith("_full")]:
+        for angle in ANGLES:
+            (result,) = evaluate(
+                policy,
+                body,
+                episodes=episodes,
+                threads=threads,
+                options={"yaw": math.radians(angle), "target": (FAR, 0.0)},
+            )
+            gained = FAR - result.mean("distance"), result.standard_error("distance")
+            say(f"{body.name} from {angle}°: {gained[0]:.1f} m nearer")
+            facing.append(
+                {"body": body.name, "angle": angle, "metres": gained[0], "metres_se": gained[1]}
+            )
+    folder, _ = read_policy_weights(run, policy.checkpoint)
+    seconds = json.loads((folder / FACTS).read_text(encoding="utf-8"))["seconds"]
+    return {
+        "name": name,
+        "method": settings.method,
+        "preset": settings.preset,
+        "algorithm": settings.algorithm,
+        "variant": settings.variant,
+        "bodies": list(settings.bodies),
+        "steps": policy.checkpoint,
+        "hours": seconds / 3600,
+        "threads": settings.threads,
+        "seed": settings.seed,
+        "command": versions["command"],
+        "commit": versions["commit"],
+        "versions": {key: versions[key] for key in ("python", "torch", "mujoco")},
+        "licence": LICENCE,
+        "episodes": episodes,
+        "results": results,
+        "facing": facing,
+    }
+
+
+def _relatives(policy: TrainedPolicy) -> list[Morphology]:
+    """What it was trained on, and for a policy of many bodies the rest of their families."""
+    if policy.method.startswith("monolithic") or len(policy.bodies) == 1:
+        return list(policy.bodies)
+    families = {body.family for body in policy.bodies}
+    names = [entry.name for entry in TABLE if entry.family in families]
+    return list({body.name: body for body in (*policy.bodies, *map(get_body, names))}.values())
+
+
+def _summary(result: BodyResult) -> dict[str, Any]:
+    row: dict[str, Any] = {"body": result.body, "variant": result.variant}
+    for name in ("total_reward", "length", "speed", "targets"):
+        row |= {name: result.mean(name), f"{name}_se": result.standard_error(name)}
+    return row
+
+
+def _cell(result: BodyResult, name: str) -> str:
+    return format_mean(result.mean(name), result.standard_error(name))
+
+
+def format_card(card: dict[str, Any]) -> str:
+    """A card to read."""
+    lines = [
+        f"# {card['name']}",
+        "",
+        f"{card['method']} (`{card['preset']}`), trained by {card['algorithm'].upper()} on "
+        f"{len(card['bodies'])} {'body' if len(card['bodies']) == 1 else 'bodies'} "
+        f"({card['variant']}) for {card['steps']:,} steps, {card['hours']:.1f} hours on "
+        f"{card['threads']} {'core' if card['threads'] == 1 else 'cores'}. Licence: "
+        f"{card['licence']}.",
+        "",
+        f"    {card['command']}",
+        "",
+        f"Commit {card['commit']}, seed {card['seed']}, Python {card['versions']['python']}, "
+        f"torch {card['versions']['torch']}, mujoco {card['versions']['mujoco']}.",
+        "",
+        f"Returns of the deterministic policy, mean and standard error of {card['episodes']} "
+        "episodes:",
+        "",
+        "| body | in training | v1: return | length | v2: return | targets reached |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
+    ]
+    by_key = {(row["body"], row["variant"]): row for row in card["results"]}
+    for body in dict.fromkeys(row["body"] for row in card["results"]):
+        far, near = by_key[body, "v1"], by_key[body, "v2"]
+        cells = [
+            format_mean(row[name], row[f"{name}_se"])
+            for row, name in (
+                (far, "total_reward"),
+                (far, "length"),
+                (near, "total_reward"),
+                (near, "targets"),
+            )
+        ]
+        lines.append(f"| {body} | {'yes' if far['seen'] else 'no'} | {' | '.join(cells)} |")
+    if card["facing"]:
+        lines += [
+            "",
+            "Metres nearer to a far target after an episode of up to 1,000 steps, by the angle "
+            "between the heading and the target at its start:",
+            "",
+            f"| body | {' | '.join(f'{angle}°' for angle in ANGLES)} |",
+            "| --- |" + " ---: |" * len(ANGLES),
+        ]
+        for body in dict.fromkeys(row["body"] for row in card["facing"]):
+            own = [row for row in card["facing"] if row["body"] == body]
+            cells = [format_mean(row["metres"], row["metres_se"]) for row in own]
+            lines.append(f"| {body} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"

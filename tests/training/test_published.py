@@ -1,0 +1,118 @@
+"""Policies that are passed on: small, complete, with a card that tells what was measured."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sgrl
+from sgrl import cli
+from sgrl.training import published, run
+from sgrl.training.evaluate import evaluate
+from sgrl.training.loop import train
+
+from .test_ppo import PPO
+from .tiny import read_metrics
+from .untrained import HOPPER, WALKER
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(replace(PPO, steps=48, runs=tmp_path_factory.mktemp("runs"), name="trained"))
+
+
+@pytest.fixture(scope="module")
+def folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("policies") / "set-small"
+    return published.publish(trained, out, episodes=2, threads=1, say=lambda _: None)
+
+
+@pytest.fixture
+def shipped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """As if it came with the package."""
+    for module in (published, run):
+        monkeypatch.setattr(module, "SHIPPED", folder.parent)
+    return folder
+
+
+def test_acts_as_the_run_does_and_is_small(trained: Path, shipped: Path) -> None:
+    one, other = sgrl.load_policy(trained), sgrl.load_policy("set-small")
+    observed, _ = sgrl.make_vec(WALKER, copies=3, threads=1).reset(seed=0)
+    assert np.array_equal(one.act(observed, WALKER), other.act(observed, WALKER))
+    assert not list(shipped.rglob("*.pt"))
+    assert not list(shipped.rglob("*.npz"))
+    text = "".join(path.read_text() for path in shipped.rglob("*.json"))
+    assert str(trained.parent) not in text
+
+
+def test_the_card_reports_every_body_of_the_families(shipped: Path) -> None:
+    card = json.loads((shipped / "card.json").read_text())
+    assert card["name"] == "set-small"
+    assert (card["method"], card["algorithm"], card["steps"]) == ("set", "ppo", 48)
+    rows = {(row["body"], row["variant"]): row for row in card["results"]}
+    relatives = [name for name in sgrl.body_names() if "hopper" in name or "walker" in name]
+    assert {body for body, _ in rows} == set(relatives)
+    assert len(rows) == 2 * len(relatives)
+    assert [body for body, _ in rows if rows[body, "v1"]["seen"]] == [HOPPER, WALKER] * 2
+    (expected,) = evaluate(sgrl.load_policy(shipped), HOPPER, variant="v2", episodes=2, threads=1)
+    assert rows[HOPPER, "v2"]["total_reward"] == pytest.approx(expected.mean("total_reward"))
+    assert rows[HOPPER, "v2"]["length_se"] == pytest.approx(expected.standard_error("length"))
+    text = (shipped / "card.md").read_text()
+    assert text.count("\n| 3d_") == len(relatives)
+    assert f"| {HOPPER} | yes |" in text
+
+
+def test_start_angles_count_what_is_gained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = replace(PPO, bodies=("3d_hopper_5_full",), steps=48, runs=tmp_path)
+    policy = published.publish(
+        train(settings), tmp_path / "full", episodes=2, threads=1, say=lambda _: None
+    )
+    card = json.loads((policy / "card.json").read_text())
+    assert [row["angle"] for row in card["facing"]] == [0, 90, 180, 270]
+    # An untrained hopper falls where it stands.
+    assert all(abs(row["metres"]) < 2.0 for row in card["facing"])
+    assert "| body | 0° | 90° | 180° | 270° |" in (policy / "card.md").read_text()
+
+
+def test_start_of_another_training(shipped: Path, tmp_path: Path) -> None:
+    settings = replace(PPO, init_from=Path("set-small"), steps=48, runs=tmp_path, seed=7)
+    assert read_metrics(train(settings))
+
+
+def test_the_list_and_a_card_on_the_screen(
+    shipped: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli.policies()
+    listed = capsys.readouterr().out
+    assert "set-small" in listed
+    assert "ppo" in listed
+    cli.policies("set-small")
+    assert capsys.readouterr().out.startswith("# set-small")
+    with pytest.raises(ValueError, match="no policy 'nobody' in the package; there are set-small"):
+        cli.policies("nobody")
+
+
+def test_is_found_among_what_there_is(shipped: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"there are .*set-small"):
+        sgrl.load_policy("set-smal")
+
+
+def test_an_altered_policy_is_not_used(shipped: Path, tmp_path: Path) -> None:
+    shutil.copytree(shipped, tmp_path / "copy")
+    (weights,) = (tmp_path / "copy").rglob("weights.safetensors")
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x00")
+    with (
+        pytest.warns(UserWarning, match="truncated or altered"),
+        pytest.raises(ValueError, match="can be read"),
+    ):
+        sgrl.load_policy(tmp_path / "copy")
+
+
+def test_refuses_a_folder_that_exists(trained: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileExistsError, match="exists"):
+        published.publish(trained, tmp_path)
