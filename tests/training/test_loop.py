@@ -148,3 +148,15 @@ def test_a_finished_run_that_is_resumed(trained: Path) -> None:
     before = read_metrics(trained)
     train(TrainSettings(resume=trained))
     assert read_metrics(trained) == before
+
+
+def test_ends_when_its_time_is_over(tiny: Make) -> None:
+    path = train(tiny(steps=10**9, minutes=0.02, name="timed"))
+    (*_, last) = list_checkpoints(Run(path).checkpoints)
+    reached = int(last.name)
+    assert 0 < reached < 10**6
+    # No time is left; more of it lets it go on.
+    train(TrainSettings(resume=path))
+    assert int(list_checkpoints(Run(path).checkpoints)[-1].name) == reached
+    train(TrainSettings(resume=path, minutes=0.04))
+    assert int(list_checkpoints(Run(path).checkpoints)[-1].name) > reached

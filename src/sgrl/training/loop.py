@@ -8,6 +8,7 @@ been. When checkpoints are written, and how often, changes nothing.
 from __future__ import annotations
 
 import dataclasses
+import math
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -171,7 +172,7 @@ class Training:
             except (OSError, FloatingPointError) as error:
                 self._writer.close()  # a checkpoint on its way may still arrive
                 raise TrainingFailedError(self._advice(error)) from error
-        if stop.signal is not None and self.steps < self.goal:
+        if stop.signal is not None and not self._finished():
             raise InterruptedTrainingError(stop.signal, self.steps, self.folder.path)
 
     def _loop(self, board: Board, progress: TrainingProgress, stop: StopRequest) -> None:
@@ -180,7 +181,7 @@ class Training:
         every = {"row": settings.log_every, "checkpoint": settings.checkpoint_every}
         due: set[str] = set()
         clock.start(self.steps, self._seconds)
-        while not (learner.at_rest and (self.steps >= self.goal or stop.signal is not None)):
+        while not (learner.at_rest and (self._finished() or stop.signal is not None)):
             actions = learner.act(self.observations)
             clock.lap("act")
 
@@ -210,8 +211,17 @@ class Training:
                     self._save()
                 due.clear()
             if progress.due():
-                progress.update(self.steps, self.episodes.recent_by_family())
+                returns = self.episodes.recent_by_family()
+                progress.update(self.steps, returns, self._seconds_left())
             clock.lap("other")
+
+    def _seconds_left(self) -> float:
+        """Until the limit of time."""
+        minutes = self.settings.minutes
+        return math.inf if minutes is None else max(0.0, 60.0 * minutes - self.clock.seconds)
+
+    def _finished(self) -> bool:
+        return self.steps >= self.goal or self._seconds_left() == 0.0
 
     def _row(self) -> Row:
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -76,8 +77,10 @@ class TrainingProgress:
         interval = LINE_SECONDS if self._bar is None else REFRESH_SECONDS
         return time.monotonic() - self._shown >= interval
 
-    def update(self, steps: int, returns: Mapping[str, float]) -> None:
-        """Show the steps and recent returns by family."""
+    def update(
+        self, steps: int, returns: Mapping[str, float], seconds_left: float = math.inf
+    ) -> None:
+        """Show the steps and recent returns by family; it ends in `seconds_left` at the latest."""
         now = self._shown = time.monotonic()
         while len(self._recent) > 1 and now - self._recent[0][0] > RATE_SECONDS:
             self._recent.popleft()
@@ -86,17 +89,20 @@ class TrainingProgress:
         self._recent.append((now, steps))
         shown = "return " + ", ".join(f"{name} {value:.1f}" for name, value in returns.items())
         if self._bar is not None:
+            # With a limit of time, the whole is what will be done by then.
+            total = min(self._goal, steps + round(rate * min(seconds_left, 1e9)))
             self._bar.update(
                 self._task,
                 completed=steps,
+                total=max(total, steps),
                 rate=f"{rate:,.0f} steps/s",
                 returns=shown if returns else "no episode yet",
                 refresh=True,
             )
             return
-        left = (
-            f"{format_seconds((self._goal - steps) / rate)} left" if rate else "time left unknown"
-        )
+        by_steps = max(0, self._goal - steps) / rate if rate else math.inf
+        seconds = min(by_steps, seconds_left)
+        left = f"{format_seconds(seconds)} left" if seconds < math.inf else "time left unknown"
         line = f"{steps:,} of {self._goal:,} steps, {rate:,.0f} steps/s, {left}"
         self.console.print(f"{line}, {shown}" if returns else line, markup=False)
 

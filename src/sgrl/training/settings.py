@@ -29,7 +29,7 @@ PPO_COPIES = 128
 TD3_ONLY = ("warm_up", "updates_per_step", "batches", "buffer")
 """Settings that PPO has no use for."""
 
-CHANGEABLE = ("steps", "wandb", "runs", "resume")
+CHANGEABLE = ("steps", "minutes", "wandb", "runs", "resume")
 """Settings that may differ when a run is resumed."""
 
 
@@ -50,6 +50,9 @@ class TrainSettings:
     steps: int | None = None
     """Transitions to collect in all: 1,000,000 with TD3, 5,000,000 with PPO, or when resuming
     the run's own number."""
+    minutes: float | None = None
+    """Stop after so many minutes of training, if the steps are not done before; when resuming
+    those of earlier processes count."""
     seed: int = 0
     """Of everything random."""
     copies: int | None = None
@@ -155,6 +158,7 @@ def resolve_settings(settings: TrainSettings) -> TrainSettings:
 def _check_numbers(settings: TrainSettings) -> None:
     at_least = {
         "steps": 1,
+        "minutes": 0,
         "copies": 1,
         "threads": 0,
         "warm_up": 0,
@@ -210,7 +214,8 @@ def resumed_settings(asked: TrainSettings, recorded: TrainSettings) -> TrainSett
                 f"not {value!r} (start a new one with init_from instead)"
             )
     steps = recorded.steps if asked.steps is None else asked.steps
-    changed = replace(recorded, steps=steps, wandb=asked.wandb or recorded.wandb)
+    minutes = recorded.minutes if asked.minutes is None else asked.minutes
+    changed = replace(recorded, steps=steps, minutes=minutes, wandb=asked.wandb or recorded.wandb)
     _check_numbers(changed)
     _check_packages(changed)
     check_device(changed.device)
