@@ -43,7 +43,7 @@ class PpoConfig:
 
     rollout: int = 64
     """Steps of every copy between two updates."""
-    epochs: int = 4
+    epochs: int = 2
     """Times that an update goes through the rollout."""
     batch: int = 1024
     """Transitions in a gradient step."""

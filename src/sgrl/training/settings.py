@@ -24,7 +24,7 @@ DEFAULT_STEPS = {"td3": 1_000_000, "ppo": 5_000_000}
 DEFAULT_BUFFER = 10_000_000
 TD3_COPIES = 4
 """Of each body, by default."""
-PPO_COPIES = 128
+PPO_COPIES = 64
 """Of all bodies together, by default, but no fewer than `TD3_COPIES` of each."""
 TD3_ONLY = ("warm_up", "updates_per_step", "batches", "buffer")
 """Settings that PPO has no use for."""
@@ -56,7 +56,7 @@ class TrainSettings:
     seed: int = 0
     """Of everything random."""
     copies: int | None = None
-    """Copies of each body that are stepped side by side: 4 with TD3, 128 shared by the bodies
+    """Copies of each body that are stepped side by side: 4 with TD3, 64 shared by the bodies
     with PPO."""
     device: str = "cpu"
     """Where the networks live, as PyTorch names it."""
