@@ -1,4 +1,4 @@
-"""The command line: `sgrl envs | certify | train | eval | demo`."""
+"""The command line: `sgrl --help` lists the commands."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 from rich.console import Console
@@ -15,6 +16,7 @@ from rich.table import Table
 import sgrl
 from sgrl.morphology import FULL_BODIES, TABLE, compile_model, get_body
 from sgrl.training.evaluate import eval_command
+from sgrl.viewer.commands import replay_command, video_command, view_command
 
 
 def envs(gallery: Path | None = None) -> None:
@@ -86,8 +88,9 @@ def demo(out: Path = Path("demo"), seconds: float = 6.0) -> None:
         out: Folder for the picture and the video.
         seconds: Length of the video.
     """
+    from sgrl.viewer.driver import RandomDriver
     from sgrl.viewer.gallery import write_gallery
-    from sgrl.viewer.video import random_policy, rollout_frames, write_video
+    from sgrl.viewer.video import rollout_frames, write_video
 
     if not 0 < seconds < math.inf:
         raise ValueError(f"--seconds must be a positive number, not {seconds}")
@@ -97,9 +100,64 @@ def demo(out: Path = Path("demo"), seconds: float = 6.0) -> None:
     write_gallery(picture)
     print("recording the four full bodies under random actions ...")
     names = [body.name for body in FULL_BODIES.values()]
-    write_video(video, rollout_frames(names, random_policy(), seconds=seconds))
+    write_video(video, rollout_frames(names, RandomDriver(), seconds=seconds))
     print(f"\nSee {picture} and {video}.")
     print("Next: sgrl train --method set --bodies 3d_hopper_5_full --steps 200000")
+
+
+def policies(name: Annotated[str | None, tyro.conf.Positional] = None) -> None:
+    """List the policies that come with the package, or print the card of one.
+
+    Args:
+        name: Policy to tell about; all, a line each, if none is given.
+    """
+    from sgrl.training.published import format_card, list_published
+
+    cards = list_published()
+    if name is not None:
+        if name not in cards:
+            known = ", ".join(cards) or "none"
+            raise ValueError(f"there is no policy {name!r} in the package; there are {known}")
+        print(format_card(cards[name]))
+        return
+    table = Table(title="Policies: sgrl.load_policy('<name>'), sgrl view <name>")
+    for column in ("policy", "method", "algorithm"):
+        table.add_column(column, no_wrap=True)
+    for column in ("bodies", "steps", "mean return v1: seen", "unseen"):
+        table.add_column(column, justify="right")
+    for title, card in cards.items():
+        means = []
+        for seen in (True, False):
+            far = [row for row in card["results"] if (row["variant"], row["seen"]) == ("v1", seen)]
+            mean = sum(row["total_reward"] for row in far) / max(1, len(far))
+            means.append(f"{mean:,.0f}" if far else "")
+        about = (title, card["method"], card["algorithm"], str(len(card["bodies"])))
+        table.add_row(*about, f"{card['steps']:,}", *means)
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
+
+
+def publish(
+    run: Annotated[Path, tyro.conf.Positional],
+    *,
+    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])],
+    episodes: int = 100,
+    threads: int = 0,
+) -> None:
+    """Make a run's policy fit to be passed on: its weights, without the rest, and a card.
+
+    The card has the command, commit, steps and time, and the returns on every body of the
+    families it was trained on, far and near targets, and by start angle.
+
+    Args:
+        run: Folder of the run, or its name in runs.
+        out: New folder; its name is the policy's.
+        episodes: Episodes of each body that the card reports on.
+        threads: Threads of the physics; 0 for all cores.
+    """
+    from sgrl.training import published
+
+    published.publish(run, out, episodes=episodes, threads=threads)
+    print(f"wrote {out}; see {out / 'card.md'}")
 
 
 def train(arguments: Sequence[str]) -> None:
@@ -118,6 +176,11 @@ COMMANDS: dict[str, Callable[..., object]] = {
     "certify": certify,
     "train": train,
     "eval": eval_command,
+    "policies": policies,
+    "publish": publish,
+    "view": view_command,
+    "replay": replay_command,
+    "video": video_command,
     "demo": demo,
 }
 

@@ -21,8 +21,9 @@ import sgrl
 from sgrl.envs.rendering import CAMERA_AZIMUTH, POLE_DISTANCE, TARGET_COLOUR
 from sgrl.morphology import FULL_BODIES
 from sgrl.morphology.compile import FAMILY_COLOURS
+from sgrl.viewer.driver import RandomDriver
 from sgrl.viewer.gallery import CAPTION, TILE, write_gallery
-from sgrl.viewer.video import FPS, random_policy, rollout_frames, tile, write_video
+from sgrl.viewer.video import FPS, rollout_frames, tile, write_video
 
 Frame = NDArray[np.uint8]
 
@@ -357,7 +358,7 @@ def decoded(path: Path, height: int, width: int) -> NDArray[np.uint8]:
 def test_video(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / "new" / f"rollout{suffix}"
     bodies = [WALKER, "3d_hopper_5_full"]
-    frames = list(rollout_frames(bodies, random_policy(), seconds=0.4, size=96))
+    frames = list(rollout_frames(bodies, RandomDriver(), seconds=0.4, size=96))
     assert len(frames) == round(0.4 * FPS) == 10
     assert write_video(path, iter(frames)) == 10
     assert [p.name for p in path.parent.iterdir()] == [path.name]
@@ -369,7 +370,7 @@ def test_video(tmp_path: Path, suffix: str) -> None:
 
 def test_rollouts_repeat() -> None:
     first, second = (
-        list(rollout_frames([WALKER], random_policy(seed=4), seconds=0.12, size=64, seed=5))
+        list(rollout_frames([WALKER], RandomDriver(seed=4), seconds=0.12, size=64, seed=5))
         for _ in range(2)
     )
     assert np.array_equal(first, second)

@@ -9,12 +9,12 @@ import gymnasium
 import mujoco
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sgrl.envs.actions import checked_actions
 from sgrl.envs.locomotion import PHYSICS_FIELDS, Locomotion
 from sgrl.envs.observation import FEATURES
-from sgrl.envs.options import parse_options, parse_seeds
+from sgrl.envs.options import LARGEST, parse_options, parse_seeds
 from sgrl.envs.rendering import FrameRenderer, Window, check_frame_size
 from sgrl.envs.task import PHYSICS_STEPS, Task, Variant, fit_task
 from sgrl.morphology import Morphology, compile_model, get_body
@@ -109,6 +109,20 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             self.render()
         info = {key: value[0] for key, value in self._locomotion.whereabouts().items()}
         return self._observation(), info
+
+    def set_target(self, target: ArrayLike) -> Observation:
+        """Move the target to (x, y) metres in the middle of an episode; what is observed then."""
+        if not self._started:
+            raise gymnasium.error.ResetNeeded("call reset() before set_target()")
+        place = np.asarray(target, np.float64)
+        if place.shape != (2,) or not (np.abs(place) < LARGEST).all():
+            raise ValueError(f"a target is x and y, finite and below {LARGEST:g} m, not {target!r}")
+        distance = np.hypot(*(place - self.data.xpos[1, :2]))
+        if distance < 1e-6:
+            raise ValueError("the torso is on this target; put it where there is a way to go")
+        self._locomotion.target[0] = place
+        self._locomotion.distance[0] = distance
+        return self._observation()
 
     def _observation(self) -> Observation:
         limbs = np.empty((1, self.body.num_limbs, FEATURES), np.float32)

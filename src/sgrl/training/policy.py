@@ -49,8 +49,8 @@ class TrainedPolicy:
         self.run = run
         self.checkpoint = checkpoint
         """Steps that it was trained for."""
-        self._actor = actor.eval().requires_grad_(False)
-        self._normaliser = normaliser.eval()
+        self.actor = actor.eval().requires_grad_(False)
+        self.normaliser = normaliser.eval()
         weight = next(actor.parameters())
         self._device, self._dtype = weight.device, weight.dtype
 
@@ -73,8 +73,8 @@ class TrainedPolicy:
         # Not inference_mode: what layouts compute is kept, and a training in this process may
         # need it later for its gradients.
         with torch.no_grad():
-            batch = LimbBatch.from_flat(self._normaliser(tensor), body)
-            actions = batch.layout.actions_to_rows(self._actor(batch))
+            batch = LimbBatch.from_flat(self.normaliser(tensor), body)
+            actions = batch.layout.actions_to_rows(self.actor(batch))
         result = actions.cpu().numpy().astype(np.float32, copy=False)
         return result.reshape(*observed.shape[:-1], body.num_actions)
 

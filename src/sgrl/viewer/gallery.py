@@ -13,6 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 from sgrl.envs.rendering import FrameRenderer
 from sgrl.files import writable
 from sgrl.morphology import TABLE, Morphology, compile_model, get_body
+from sgrl.viewer.shapes import lowest_point
 
 TILE = 320
 """Pixels along each side of one body's picture."""
@@ -31,9 +32,7 @@ def portrait(body: Morphology, size: int = TILE) -> NDArray[np.uint8]:
         data.joint("left_thigh_joint_y").qpos[0] = STRIDE
     mujoco.mj_forward(model, data)
     # Stand it on the ground: some bodies start in the air.
-    radius, half_length = model.geom_size[1:, 0], model.geom_size[1:, 1]
-    down = radius + half_length * np.abs(data.geom_xmat[1:, 8])
-    data.qpos[2] -= max(0.0, (data.geom_xpos[1:, 2] - down).min())
+    data.qpos[2] -= max(0.0, lowest_point(model, data))
     mujoco.mj_forward(model, data)
     renderer = FrameRenderer(model, size, size)
     renderer.camera.distance = 1.5 + 1.1 * float(data.xpos[1, 2])

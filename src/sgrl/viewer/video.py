@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import imageio.v2 as imageio
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
 
-from sgrl.envs.single import LocomotionEnv
+from sgrl.envs.rendering import FrameRenderer
 from sgrl.envs.task import Variant
 from sgrl.files import writable
+from sgrl.morphology import Morphology, resolve_bodies
+from sgrl.viewer.driver import Driver
+from sgrl.viewer.robot import Robot
+from sgrl.viewer.simulation import Simulation
 
 Frame = NDArray[np.uint8]
-Policy = Callable[[LocomotionEnv, NDArray[np.float32]], NDArray[np.float32]]
-"""From an environment and its observation to an action."""
 
 FPS = 25
 FORMATS = (".mp4", ".gif")
@@ -39,55 +43,51 @@ def write_video(path: Path, frames: Iterable[Frame], fps: int = FPS) -> int:
     return count
 
 
-def random_policy(seed: int = 0, hold: float = 0.2) -> Policy:
-    """Random actions, each held for `hold` seconds so that something moves."""
-    rng = np.random.default_rng(seed)
-    held: dict[int, tuple[float, NDArray[np.float32]]] = {}
-
-    def act(env: LocomotionEnv, observation: NDArray[np.float32]) -> NDArray[np.float32]:
-        since, action = held.get(id(env), (-np.inf, np.zeros(0, np.float32)))
-        now = float(env.data.time)
-        if not since <= now < since + hold:
-            action = rng.uniform(-1, 1, env.body.num_actions).astype(np.float32)
-            held[id(env)] = (now, action)
-        return action
-
-    return act
-
-
 def rollout_frames(
-    bodies: Sequence[str],
-    policy: Policy,
+    bodies: Sequence[str | Morphology],
+    driver: Driver,
     *,
     seconds: float,
     seed: int = 0,
     variant: Variant = "v2",
     size: int = 360,
-    columns: int = 2,
+    columns: int | None = None,
 ) -> Iterator[Frame]:
-    """Frames of several bodies acting in real time, tiled; who falls starts again."""
-    envs = [
-        LocomotionEnv(body, variant=variant, render_mode="rgb_array", width=size, height=size)
-        for body in bodies
-    ]
+    """Frames of several bodies acting in real time, tiled; who falls gets up again.
+
+    Each tile is `size` pixels square; `columns` of them in a row, by default as in a square.
+    """
+    simulation = Simulation(driver, resolve_bodies(bodies), variant=variant, seed=seed)
+    renderers: list[FrameRenderer] = []
     try:
-        observations = [env.reset(seed=seed + i)[0] for i, env in enumerate(envs)]
-        clocks = [0.0] * len(envs)
+        for robot in simulation.robots:
+            renderers.append(FrameRenderer(robot.env.model, size, size))
         for count in range(round(seconds * FPS)):
-            tiles = []
-            for i, env in enumerate(envs):
-                while clocks[i] < count / FPS:
-                    clocks[i] += env.dt
-                    observations[i], _, fallen, _, _ = env.step(policy(env, observations[i]))
-                    if fallen:
-                        observations[i], _ = env.reset()
-                frame = env.render()
-                assert frame is not None
-                tiles.append(frame)
-            yield tile(tiles, columns)
+            if count:
+                simulation.advance(1 / FPS)
+            tiles = [
+                captioned(renderer.frame(robot.env.data, robot.env.target), robot)
+                for renderer, robot in zip(renderers, simulation.robots, strict=True)
+            ]
+            yield tile(tiles, columns or math.ceil(math.sqrt(len(tiles))))
     finally:
-        for env in envs:
-            env.close()
+        for renderer in renderers:
+            renderer.close()
+
+
+def captioned(frame: Frame, robot: Robot) -> Frame:
+    """A frame with the body's name, its speed and the return so far written below."""
+    image = Image.fromarray(frame)
+    draw = ImageDraw.Draw(image)
+    height = max(9, image.height // 26)
+    font = ImageFont.load_default(size=height)
+    lines = (robot.body.name, f"{robot.speed:.1f} m/s   return {robot.total:.0f}")
+    for place, line in enumerate(reversed(lines)):
+        y = image.height - (place + 0.8) * 1.35 * height
+        draw.text(
+            (0.6 * height, y), line, "white", font, anchor="lm", stroke_width=1, stroke_fill="black"
+        )
+    return np.asarray(image)
 
 
 def tile(frames: Sequence[Frame], columns: int) -> Frame:

@@ -1,0 +1,162 @@
+"""`sgrl view`, `sgrl replay` and `sgrl video`."""
+
+from __future__ import annotations
+
+import importlib.util
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from sgrl.envs.task import Variant
+from sgrl.morphology import FULL_BODIES, Morphology, resolve_bodies
+from sgrl.viewer.driver import Driver, load_driver
+
+LONGEST = 600.0
+"""Seconds of a replay or a video."""
+
+Policy = Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")]
+Bodies = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME [NAME ...]")]
+Out = Annotated[Path, tyro.conf.arg(aliases=["-o"])]
+
+
+def view_command(
+    run: Policy = None,
+    body: Bodies = (),
+    *,
+    port: int = 8080,
+    host: str = "127.0.0.1",
+    variant: Variant = "v2",
+    seed: int = 0,
+) -> None:
+    """Drive robots in the browser: click on the ground, and they run there.
+
+    Opens a page on this machine. Pick any body that the policy can drive, push it, slow it down,
+    cut limbs off, add more robots. Without a run the actions are random.
+
+    Args:
+        run: Folder of a run, its name in runs, or the name of a policy; random actions if none.
+        body: Bodies or collections to begin with, at most 8; others can be picked on the page.
+        port: Where the page is served; the next free one if it is in use.
+        host: Address to serve on. Others than this machine's own let anyone who can reach them in.
+        variant: Where new targets appear: near (v2) or 10 km away (v1).
+        seed: For starts, targets and random actions.
+    """
+    _need_viser()
+    from sgrl.viewer.page import Page
+    from sgrl.viewer.server import is_loopback, start_server
+    from sgrl.viewer.simulation import Simulation
+
+    driver = _load(run, seed)
+    simulation = Simulation(driver, _choose(driver, body), variant=variant, seed=seed)
+    server = start_server(host, port, "sgrl")
+    try:
+        page = Page(server, simulation)
+        if not is_loopback(host):
+            print(
+                f"sgrl: warning: {host} can be reached from other machines and there is no "
+                "authentication: whoever opens the page can use it",
+                file=sys.stderr,
+            )
+        if server.get_port() != port:
+            print(f"port {port} is in use; taking {server.get_port()}")
+        print(f"{driver.title} at http://{host}:{server.get_port()} (Ctrl-C stops it)", flush=True)
+        stop = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stop.set())
+        page.run(stop)
+    finally:
+        server.stop()
+
+
+def replay_command(
+    run: Policy = None,
+    body: Bodies = (),
+    *,
+    out: Out = Path("replay.html"),
+    seconds: float = 15.0,
+    variant: Variant = "v2",
+    seed: int = 0,
+) -> None:
+    """Write a rollout as one HTML file with a timeline, which opens from disk and offline.
+
+    Args:
+        run: Folder of a run, its name in runs, or the name of a policy; random actions if none.
+        body: Bodies or collections, at most 8; the first of the training if none.
+        out: The file to write, .html.
+        seconds: Length of the rollout; who falls gets up again.
+        variant: Where new targets appear: near (v2) or 10 km away (v1).
+        seed: For starts, targets and random actions.
+    """
+    _need_viser()
+    from sgrl.viewer.replay import write_replay
+    from sgrl.viewer.simulation import Simulation
+
+    _check_seconds(seconds)
+    driver = _load(run, seed)
+    simulation = Simulation(driver, _choose(driver, body), variant=variant, seed=seed)
+    frames = write_replay(out, simulation, seconds)
+    print(f"wrote {out}: {frames} frames of {driver.title}")
+
+
+def video_command(
+    run: Policy = None,
+    body: Bodies = (),
+    *,
+    out: Out = Path("video.mp4"),
+    seconds: float = 10.0,
+    size: int = 480,
+    variant: Variant = "v2",
+    seed: int = 0,
+) -> None:
+    """Write a rollout as a video, several bodies side by side; needs no screen.
+
+    Args:
+        run: Folder of a run, its name in runs, or the name of a policy; random actions if none.
+        body: Bodies or collections, at most 8; the first of the training if none.
+        out: The file to write, .mp4 or .gif.
+        seconds: Length of the video; who falls gets up again.
+        size: Pixels along each side of a body's picture.
+        variant: Where new targets appear: near (v2) or 10 km away (v1).
+        seed: For starts, targets and random actions.
+    """
+    from sgrl.viewer.video import FPS, rollout_frames, write_video
+
+    _check_seconds(seconds)
+    if not 32 <= size <= 2048 or size % 2:
+        raise ValueError(f"--size must be an even number from 32 to 2048, not {size}")
+    driver = _load(run, seed)
+    bodies = _choose(driver, body)
+    frames = rollout_frames(bodies, driver, seconds=seconds, seed=seed, variant=variant, size=size)
+    count = write_video(out, frames)
+    print(f"wrote {out}: {count / FPS:g} s of {driver.title}")
+
+
+def _load(run: str | None, seed: int) -> Driver:
+    if run is not None:
+        import torch
+
+        # Batches of a few robots are too small to share out; more threads only wait.
+        torch.set_num_threads(1)
+    return load_driver(run, seed)
+
+
+def _choose(driver: Driver, names: tuple[str, ...]) -> tuple[Morphology, ...]:
+    """The bodies to begin with."""
+    known = driver.bodies()
+    bodies = resolve_bodies(known.get(name, name) for name in names)
+    driver.check(bodies)
+    return bodies or driver.trained_on[:1] or (FULL_BODIES["cheetah"],)
+
+
+def _check_seconds(seconds: float) -> None:
+    if not 0 < seconds <= LONGEST:
+        raise ValueError(f"--seconds must be more than 0 and at most {LONGEST:g}, not {seconds:g}")
+
+
+def _need_viser() -> None:
+    if importlib.util.find_spec("viser") is None:
+        raise RuntimeError("this needs the viewer; install it with: pip install 'sgrl[viewer]'")

@@ -1,0 +1,170 @@
+"""Who drives the robots: a trained policy, in one batch for all of them, or chance."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sgrl.envs.observation import FEATURES
+from sgrl.envs.task import PHYSICS_STEPS
+from sgrl.morphology import Morphology, body_names, get_body
+
+if TYPE_CHECKING:
+    from sgrl.models.batch import LimbBatch
+    from sgrl.training.policy import TrainedPolicy
+
+Array = NDArray[np.float32]
+
+
+class Driven(Protocol):
+    """A body and what it observes at this moment."""
+
+    @property
+    def body(self) -> Morphology: ...
+
+    @property
+    def observation(self) -> Array:
+        """(limbs * 41,)"""
+        ...
+
+
+class Driver(ABC):
+    """From what several robots observe to what all of them do."""
+
+    title: str
+    """What it is, in a few words."""
+    trained_on: tuple[Morphology, ...] = ()
+    takes_any_body: bool = True
+    """Whether it drives bodies that it was not trained on."""
+    has_attention: bool = False
+
+    @abstractmethod
+    def act(self, robots: Sequence[Driven]) -> list[Array]:
+        """Actions (motors,) of each."""
+
+    def attention(self, robots: Sequence[Driven]) -> list[Array]:
+        """How much each limb is listened to by the others, (limbs,) with a sum of 1, of each."""
+        raise ValueError(f"{self.title} has no attention to show")
+
+    def bodies(self) -> dict[str, Morphology]:
+        """By name, what it was trained on and what else of the table it can drive."""
+        found = {body.name: body for body in self.trained_on}
+        if self.takes_any_body:
+            found |= {name: get_body(name) for name in body_names() if name not in found}
+        return found
+
+    def check(self, bodies: Iterable[Morphology]) -> None:
+        """Refuse bodies that it can't drive, and say which it can."""
+        for body in bodies:
+            if not self.takes_any_body and body not in self.trained_on:
+                names = ", ".join(known.name for known in self.trained_on)
+                raise ValueError(f"{self.title} can't drive {body.name}; it can drive {names}")
+
+
+class RandomDriver(Driver):
+    """Random actions, each held for a while so that something moves."""
+
+    title = "random actions"
+
+    def __init__(self, seed: int = 0, hold: float = 0.2) -> None:
+        """`hold`: seconds."""
+        self._rng = np.random.default_rng(seed)
+        self._hold = hold
+        self._held: WeakKeyDictionary[Driven, tuple[int, Array]] = WeakKeyDictionary()
+
+    def act(self, robots: Sequence[Driven]) -> list[Array]:
+        """Uniform in [-1, 1]."""
+        return [self._act(robot) for robot in robots]
+
+    def _act(self, robot: Driven) -> Array:
+        body = robot.body
+        left, action = self._held.get(robot, (0, np.zeros(0, np.float32)))
+        if not left or len(action) != body.num_actions:
+            left = max(1, round(self._hold / (PHYSICS_STEPS * body.physics.timestep)))
+            action = self._rng.uniform(-1, 1, body.num_actions).astype(np.float32)
+        self._held[robot] = left - 1, action
+        return action
+
+
+class PolicyDriver(Driver):
+    """A trained policy; robots of different bodies make one batch."""
+
+    def __init__(self, policy: TrainedPolicy) -> None:
+        from sgrl.models.frames import Framed
+        from sgrl.models.monolithic import Monolithic
+        from sgrl.models.set import Set
+        from sgrl.models.swat import Swat
+
+        self.title = f"{policy.method}, {policy.checkpoint:,} steps"
+        self.trained_on = policy.bodies
+        self.actor = policy.actor
+        self.normaliser = policy.normaliser
+        network = self.actor.network
+        self._frame = network if isinstance(network, Framed) else None
+        self._network = network.network if isinstance(network, Framed) else network
+        self.takes_any_body = not isinstance(self._network, Monolithic)
+        self.has_attention = isinstance(self._network, Set | Swat)
+
+    def act(self, robots: Sequence[Driven]) -> list[Array]:
+        """The actor's own actions, without noise."""
+        import torch
+
+        with torch.no_grad():
+            batch = self._batch(robots)
+            rows = batch.layout.actions_to_rows(self.actor(batch)).cpu().numpy()
+        return [
+            row[: robot.body.num_actions].astype(np.float32)
+            for row, robot in zip(rows, robots, strict=True)
+        ]
+
+    def attention(self, robots: Sequence[Driven]) -> list[Array]:
+        """The mean over layers, heads and the limbs that listen."""
+        import torch
+
+        from sgrl.models.frames import in_frame
+        from sgrl.models.set import Set
+        from sgrl.models.swat import Swat
+
+        if not isinstance(self._network, Set | Swat):
+            return super().attention(robots)
+        with torch.no_grad():
+            batch = self._batch(robots)
+            if self._frame is not None:
+                batch = in_frame(batch, self._frame.frame, self._frame.bias)
+            heard = torch.stack(self._network.attention(batch)).mean(dim=(0, 2)).cpu().numpy()
+        return [
+            weights[:limbs, :limbs].mean(axis=0).astype(np.float32)
+            for weights, limbs in zip(heard, (r.body.num_limbs for r in robots), strict=True)
+        ]
+
+    def _batch(self, robots: Sequence[Driven]) -> LimbBatch:
+        import torch
+
+        from sgrl.models.batch import LimbBatch
+
+        # By identity: a body is a deep value, and to hash it at every step takes time.
+        bodies = {id(robot.body): robot.body for robot in robots}
+        owners = {key: place for place, key in enumerate(bodies)}
+        widest = max(body.num_limbs for body in bodies.values()) * FEATURES
+        rows = np.zeros((len(robots), widest), np.float32)
+        for row, robot in zip(rows, robots, strict=True):
+            row[: len(robot.observation)] = robot.observation
+        weight = next(self.actor.parameters())
+        observed = self.normaliser(torch.from_numpy(rows).to(weight))
+        row_body = np.array([owners[id(robot.body)] for robot in robots])
+        return LimbBatch.from_padded(observed, tuple(bodies.values()), row_body)
+
+
+def load_driver(policy: str | Path | None, seed: int = 0) -> Driver:
+    """The driver of a run or of a policy's name; random actions if there is none."""
+    if policy is None:
+        return RandomDriver(seed)
+    from sgrl.training.policy import load_policy
+
+    return PolicyDriver(load_policy(policy))

@@ -1,0 +1,187 @@
+"""One body in a world that it may share with others: where it is, and how it is doing."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from sgrl.envs.single import LocomotionEnv
+from sgrl.envs.task import REACH_DISTANCE, Variant
+from sgrl.morphology import Morphology, compile_model
+from sgrl.viewer.shapes import Shape, lowest_point
+
+Place = NDArray[np.float64]
+"""(2,): metres on the ground of the world."""
+
+PUSH_SECONDS = 0.1
+"""How long a push lasts."""
+TRAIL_SPACING = 0.05
+"""Metres between two points of a trail."""
+TRAIL_POINTS = 400
+SMOOTHING = 0.3
+"""Seconds over which a speed is averaged."""
+NEAREST_TARGET = 0.2
+"""Metres; a target any nearer at the start of an episode would be on the robot."""
+
+
+class Robot:
+    """A body with a simulation of its own. Limbs can be cut from it while it runs.
+
+    Its environment always starts at its own origin; `origin` says where that is in the world,
+    so that robots stand side by side and one that fell gets up where it lies.
+    """
+
+    def __init__(self, whole: Morphology, home: Place, variant: Variant, seed: int) -> None:
+        """`home`: where it starts, and its place in a group that runs to a target."""
+        self.whole = whole
+        self.missing: frozenset[str] = frozenset()
+        """Limbs of `whole` that were cut off, with all that hung on them."""
+        self.home = home
+        self.origin = home.copy()
+        self.clock = 0.0
+        """Seconds that it has lived."""
+        self.falls = 0
+        self.reached = 0
+        """Targets; one that stays where it is counts again after the robot has left it."""
+        self._variant = variant
+        self._body = whole
+        self._at_target = False
+        self._make_env()
+        self.env.reset(seed=seed)
+
+    def _make_env(self) -> None:
+        self.env = LocomotionEnv(self._body, variant=self._variant)
+        self.shape = Shape(self.env.model)
+        self._pushed_steps = 0
+
+    @property
+    def body(self) -> Morphology:
+        """With the limbs that it has at the moment."""
+        return self._body
+
+    @property
+    def place(self) -> Place:
+        """Of the torso."""
+        place: Place = self.env.data.xpos[1, :2] + self.origin
+        return place
+
+    @property
+    def target(self) -> Place:
+        """Where it is to run."""
+        target: Place = self.env.target + self.origin
+        return target
+
+    @property
+    def distance(self) -> float:
+        """Metres to the target."""
+        return float(np.hypot(*(self.target - self.place)))
+
+    @property
+    def limb_actions(self) -> NDArray[np.float32]:
+        """(limbs, 3): of hinges x, y, z; zeros for the torso."""
+        return np.concatenate((np.zeros((1, 3), np.float32), self.action.reshape(-1, 3)))
+
+    def start(self, origin: Place, target: Place) -> None:
+        """Begin an episode at a place, turned anyhow."""
+        away = target - origin
+        if np.hypot(*away) < NEAREST_TARGET:
+            away = np.array([REACH_DISTANCE, 0.0])
+        self.origin = origin.copy()
+        self.observation, _ = self.env.reset(options={"target": away})
+        self._begin()
+
+    def _begin(self) -> None:
+        self.action = np.zeros(self._body.num_actions, np.float32)
+        self.reward = self.total = self.speed = self.approach = 0.0
+        self._at_target = False
+        self.trail: deque[Place] = deque([self.place], maxlen=TRAIL_POINTS)
+
+    def step(self, action: NDArray[np.float32], *, target_stays: bool) -> bool:
+        """One step of its environment; whether it is still on its feet."""
+        before, target = self.place, self.env.target
+        if self._pushed_steps:
+            self._pushed_steps -= 1
+        elif self.env.data.xfrc_applied[1].any():
+            self.env.data.xfrc_applied[1] = 0.0
+        self.action = action
+        self.observation, self.reward, fallen, _, info = self.env.step(action)
+        self.clock += self.env.dt
+        self.total += self.reward
+        if info["diverged"]:
+            return False
+        self._look_back(before, info["speed_to_target"])
+        if (self.env.target != target).any():
+            self.reached += not self._at_target
+            if target_stays:
+                self.aim(target + self.origin)
+                self._at_target = True
+        elif self.distance > REACH_DISTANCE:
+            self._at_target = False
+        return not fallen
+
+    def _look_back(self, before: Place, approach: float) -> None:
+        share = 1 - np.exp(-self.env.dt / SMOOTHING)
+        speed = np.hypot(*(self.place - before)) / self.env.dt
+        self.speed += share * (speed - self.speed)
+        self.approach += share * (approach - self.approach)
+        if np.hypot(*(self.place - self.trail[-1])) > TRAIL_SPACING:
+            self.trail.append(self.place)
+
+    def fall(self) -> None:
+        """Get up where it lies, with the target that it had."""
+        self.falls += 1
+        place = self.place
+        trail = self.trail
+        self.start(place if np.isfinite(place).all() else self.home, self.target)
+        self.trail = trail
+
+    def aim(self, target: Place) -> None:
+        """Move the target; one right under the torso is ignored, since it has no direction."""
+        self._at_target = False
+        if np.hypot(*(target - self.place)) > 1e-3:
+            self.observation = self.env.set_target(target - self.origin)
+
+    def push(self, velocity: Place) -> None:
+        """Push the torso so that the whole body gains this velocity on the ground, m/s."""
+        self._pushed_steps = max(1, round(PUSH_SECONDS / self.env.dt))
+        force = self.env.model.body_mass.sum() * velocity / (self._pushed_steps * self.env.dt)
+        self.env.data.xfrc_applied[1, :2] = force
+
+    def cut(self, names: frozenset[str]) -> None:
+        """Have all limbs but these and what hangs on them, and go on from where it is."""
+        for name in names:
+            self.whole.limb(name)
+        uppermost = [limb.name for limb in self.whole.limbs if limb.name in names]
+        uppermost = [name for name in uppermost if self.whole.limb(name).parent not in names]
+        body = self.whole.cut(*uppermost) if uppermost else self.whole
+        if body.num_limbs == 1:
+            raise ValueError("a torso without limbs can't move; leave it at least one")
+        target = self.env.target
+        qpos, qvel = self._carried_over(body)
+        self._body = body
+        self.missing = frozenset(self.whole.limb_names) - frozenset(body.limb_names)
+        self._make_env()
+        self.observation, _ = self.env.reset(options={"qpos": qpos, "qvel": qvel, "target": target})
+        self.action = np.zeros(body.num_actions, np.float32)
+
+    def _carried_over(self, body: Morphology) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Where another body is if it takes this one's place; limbs that are new hang at rest."""
+        qpos = np.zeros(7 + body.num_actions)
+        qvel = np.zeros(6 + body.num_actions)
+        data = self.env.data
+        qpos[:7], qvel[:6] = data.qpos[:7], data.qvel[:6]
+        for place, name in enumerate(body.limb_names[1:]):
+            if name in self._body.limb_names:
+                old = 3 * (self._body.limb_names.index(name) - 1)
+                qpos[7 + 3 * place : 10 + 3 * place] = data.qpos[7 + old : 10 + old]
+                qvel[6 + 3 * place : 9 + 3 * place] = data.qvel[6 + old : 9 + old]
+        # A limb that comes back may reach into the ground, which would throw the body up.
+        model = compile_model(body)
+        posed = mujoco.MjData(model)
+        posed.qpos[:] = qpos
+        mujoco.mj_kinematics(model, posed)
+        qpos[2] -= min(0.0, lowest_point(model, posed))
+        return qpos, qvel

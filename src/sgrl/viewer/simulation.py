@@ -1,0 +1,139 @@
+"""Several robots under one driver, in one world and at one pace. Knows nothing of pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sgrl.envs.task import FAR_TARGET, NEAR_TARGET, Variant
+from sgrl.morphology import Morphology
+from sgrl.viewer.driver import Driver
+from sgrl.viewer.robot import Place, Robot
+
+SPACING = 2.5
+"""Metres between robots at the start and at a target, so that they don't run into each other."""
+HOMES = SPACING * np.array(
+    [(0, 0), (0, 1), (0, -1), (1, 0), (1, 1), (1, -1), (-1, 0), (-1, 1)], np.float64
+)
+MAX_ROBOTS = len(HOMES)
+FARTHEST_TARGET = 1000.0
+"""Metres from the robots; a click near the horizon counts as one at this distance."""
+_TICK = 1e-6
+"""Seconds by which a sum of steps may miss the time that it stands for."""
+
+
+class Simulation:
+    """Robots that are driven to targets."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        bodies: Sequence[Morphology],
+        *,
+        variant: Variant = "v2",
+        seed: int = 0,
+    ) -> None:
+        """`variant`: whether new targets are near (v2) or 10 km away (v1)."""
+        if not 1 <= len(bodies) <= MAX_ROBOTS:
+            raise ValueError(f"1 to {MAX_ROBOTS} bodies at once, not {len(bodies)}")
+        self.driver = driver
+        self.gets_up = True
+        """Whether a robot that falls begins again where it lies; otherwise it stays down."""
+        self.target_stays = False
+        """Whether a target that is reached stays there rather than making way for a new one."""
+        self.time = 0.0
+        """Seconds simulated."""
+        self.steps = 0
+        """Environment steps of all robots."""
+        self.robots: list[Robot] = []
+        self._variant: Variant = variant
+        self._rng = np.random.default_rng(seed)
+        self._target = self._random_target()
+        for body in bodies:
+            self.add(body)
+
+    def _random_target(self) -> Place:
+        """Around the home of the first robot, as the environments place theirs."""
+        nearest, farthest = NEAR_TARGET if self._variant == "v2" else FAR_TARGET
+        angle = self._rng.uniform(0, 2 * np.pi)
+        reach = self._rng.uniform(nearest, farthest)
+        return np.array([reach * np.cos(angle), reach * np.sin(angle)])
+
+    def add(self, body: Morphology) -> Robot:
+        """One more robot, at the first home that is free."""
+        if len(self.robots) == MAX_ROBOTS:
+            raise ValueError(f"{MAX_ROBOTS} robots at once are the most")
+        self.driver.check([body])
+        taken = {tuple(robot.home) for robot in self.robots}
+        home = next(place for place in HOMES if tuple(place) not in taken)
+        robot = Robot(body, home, self._variant, seed=int(self._rng.integers(2**62)))
+        robot.clock = self.time
+        robot.start(home, self._target + home)
+        self.robots.append(robot)
+        return robot
+
+    def remove(self, robot: Robot) -> None:
+        """Take a robot away, unless it is the last."""
+        if len(self.robots) == 1:
+            raise ValueError("this is the last robot; add another before you remove it")
+        self.robots.remove(robot)
+
+    def replace(self, robot: Robot, body: Morphology) -> Robot:
+        """Another body in a robot's place."""
+        self.driver.check([body])
+        new = Robot(body, robot.home, self._variant, seed=int(self._rng.integers(2**62)))
+        new.clock = self.time
+        new.start(robot.place, robot.target)
+        self.robots[self.robots.index(robot)] = new
+        return new
+
+    def cut(self, robot: Robot, limbs: frozenset[str]) -> None:
+        """Let a robot have all its limbs but these, and what hangs on them, from now on."""
+        if limbs and not self.driver.takes_any_body:
+            self.driver.check([robot.whole.cut(*limbs)])
+        robot.cut(limbs)
+
+    def aim(self, place: Place) -> None:
+        """Send the robots to a place of the world; a group keeps its formation there."""
+        self._target = np.array(place, np.float64)
+        for robot in self.robots:
+            robot.aim(self._target + robot.home - self.robots[0].home)
+
+    def reset(self) -> None:
+        """All robots home, turned anyhow, with a new target."""
+        self._target = self._random_target()
+        for robot in self.robots:
+            robot.start(robot.home, self._target + robot.home)
+            robot.falls = robot.reached = 0
+
+    def push(self, robot: Robot, speed: float, angle: float | None = None) -> None:
+        """Push a robot to a speed, m/s, in the direction of an angle, or in any direction."""
+        if angle is None:
+            angle = self._rng.uniform(0, 2 * np.pi)
+        robot.push(speed * np.array([np.cos(angle), np.sin(angle)]))
+
+    def advance(self, seconds: float) -> None:
+        """Simulate so many seconds; every robot at the rate of its own environment."""
+        self.time += seconds
+        while due := [robot for robot in self.robots if robot.clock + _TICK < self.time]:
+            for robot, action in zip(due, self.driver.act(due), strict=True):
+                if not robot.step(action, target_stays=self.target_stays) and self.gets_up:
+                    robot.fall()
+            self.steps += len(due)
+
+    def attention(self) -> list[NDArray[np.float32]]:
+        """(limbs,) of each robot: how much its limbs are listened to."""
+        return self.driver.attention(self.robots)
+
+
+def ground_point(origin: Sequence[float], direction: Sequence[float]) -> Place | None:
+    """Where a ray meets the ground, or nothing if it looks up at the sky."""
+    start, along = np.array(origin, np.float64), np.array(direction, np.float64)
+    if start[2] <= 0 or along[2] >= 0:
+        return None
+    length = np.hypot(*along[:2])
+    reach = min(length * start[2] / -along[2], FARTHEST_TARGET)
+    place: Place = start[:2] + (along[:2] / length * reach if length > 0 else 0.0)
+    return place

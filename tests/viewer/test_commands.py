@@ -1,0 +1,218 @@
+"""`sgrl view`, `replay` and `video`, as a user runs them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import imageio_ffmpeg
+import pytest
+
+from sgrl.cli import main
+from tests.test_cli import assert_one_line_error, sgrl
+from tests.training.untrained import HOPPER, WALKER, untrained_run
+
+pytest.importorskip("viser")
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose policy drives any body."""
+    return untrained_run(tmp_path_factory.mktemp("any"))[0].path
+
+
+@pytest.fixture(scope="module")
+def monolithic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose policy drives one."""
+    return untrained_run(tmp_path_factory.mktemp("one"), method="monolithic")[0].path
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Runs the command in an empty folder and gives what it says when it refuses, if it does."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str | Path) -> str:
+        monkeypatch.setattr(sys, "argv", ["sgrl", *map(str, arguments)])
+        try:
+            main()
+        except SystemExit as refusal:
+            return str(refusal)
+        return ""
+
+    return call
+
+
+def started(*arguments: str | Path, cwd: Path) -> subprocess.Popen[str]:
+    """`sgrl view` in the background."""
+    return subprocess.Popen(
+        [sys.executable, "-u", "-m", "sgrl.cli", "view", *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_view_serves_a_page_until_it_is_stopped(
+    tmp_path: Path, policy: Path, how: signal.Signals
+) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        taken = listener.getsockname()[1]
+        process = started(policy, "--body", HOPPER, WALKER, "--port", str(taken), cwd=tmp_path)
+        assert process.stdout is not None
+        first, second = process.stdout.readline(), process.stdout.readline()
+    port = first.split()[-1]
+    assert first == f"port {taken} is in use; taking {port}\n"
+    assert second == f"set, 100 steps at http://127.0.0.1:{port} (Ctrl-C stops it)\n"
+    page = urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=30)
+    assert b"<html" in page.read(2000)
+    page.close()
+    process.send_signal(how)
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert (out, errors) == ("", "")
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_address_is_warned_of(tmp_path: Path) -> None:
+    process = started("--host", "0.0.0.0", "--port", "8790", cwd=tmp_path)
+    assert process.stderr is not None
+    warning = process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert warning.startswith("sgrl: warning: 0.0.0.0 can be reached from other machines")
+    assert "no authentication" in warning
+
+
+def test_replay(
+    tmp_path: Path, policy: Path, run: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = ("--body", HOPPER, WALKER, "--seconds", "0.4", "-o", "new/out.html")
+    assert run("replay", policy, *wanted) == ""
+    assert capsys.readouterr().out == "wrote new/out.html: 10 frames of set, 100 steps\n"
+    page = (tmp_path / "new" / "out.html").read_text(encoding="utf-8")
+    assert "__VISER_EMBED_DATA__" in page
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".gif"])
+def test_video(
+    policy: Path, run: Callable[..., str], capsys: pytest.CaptureFixture[str], suffix: str
+) -> None:
+    wanted = ("--body", HOPPER, WALKER, "--seconds", "0.8", "--size", "64", "-o", f"out{suffix}")
+    assert run("video", policy, *wanted) == ""
+    assert capsys.readouterr().out == f"wrote out{suffix}: 0.8 s of set, 100 steps\n"
+    frames, seconds = imageio_ffmpeg.count_frames_and_secs(f"out{suffix}")
+    assert frames == 20
+    assert seconds == pytest.approx(0.8, abs=0.05)
+
+
+def test_a_random_policy_needs_no_run(
+    run: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("video", "--seconds", "0.08", "--size", "64") == ""
+    assert capsys.readouterr().out == "wrote video.mp4: 0.08 s of random actions\n"
+    assert Path("video.mp4").stat().st_size > 500
+
+
+def test_without_opengl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUJOCO_GL", "disable")
+    done = sgrl("video", "--seconds", "0.1", cwd=tmp_path)
+    assert_one_line_error(done, 1, "no OpenGL", "apt-get install libegl1")
+    assert not list(tmp_path.iterdir())
+    done = sgrl("replay", "--seconds", "0.1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    process = started("--port", "8795", cwd=tmp_path)
+    assert process.stdout is not None
+    assert "http://127.0.0.1:" in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("command", ["view", "replay"])
+def test_without_viser(tmp_path: Path, command: str) -> None:
+    script = "import sys; sys.modules['viser'] = None; import sgrl.cli; sgrl.cli.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert_one_line_error(done, 1, "pip install 'sgrl[viewer]'")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_line_needs_neither_viser_nor_torch(tmp_path: Path) -> None:
+    script = "import sys, sgrl.cli; print(sorted({'viser', 'torch', 'trimesh'} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout == "[]\n", done.stderr
+
+
+@pytest.mark.parametrize("command", ["view", "replay", "video"])
+def test_policies_say_which_bodies_they_can_drive(
+    tmp_path: Path, monolithic: Path, run: Callable[..., str], command: str
+) -> None:
+    said = run(command, monolithic, "--body", WALKER)
+    assert said == f"sgrl: monolithic, 100 steps can't drive {WALKER}; it can drive {HOPPER}"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("view", "runs/none"), ("there is no run runs/none",)),
+        (("view", "--body", "3d_cheeta_14_full"), ("did you mean 3d_cheetah_14_full",)),
+        (("view", "--body", "3d_cwhh++"), ("1 to 8 bodies at once, not 23",)),
+        (("view", "--port", "70000"), ("from 1 to 65535, not 70000",)),
+        (("view", "--host", "192.0.2.7"), ("can't listen on 192.0.2.7",)),
+        (("replay", "--seconds", "0"), ("--seconds must be more than 0",)),
+        (("replay", "--seconds", "nan"), ("--seconds must be more than 0",)),
+        (("replay", "-o", "out.mp4"), ("out.mp4: a replay is an .html file",)),
+        (("video", "--seconds", "1e9"), ("at most 600",)),
+        (("video", "--size", "33"), ("an even number from 32 to 2048, not 33",)),
+        (("video", "-o", "out.avi"), ("out.avi: a video is one of .mp4, .gif",)),
+    ],
+)
+def test_what_can_not_be_done_is_said(
+    tmp_path: Path, run: Callable[..., str], arguments: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    said = run(*arguments)
+    assert said.startswith("sgrl: ")
+    for word in words:
+        assert word in said
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("view", ("[RUN]", "--body", "--port", "--host")),
+        ("replay", ("[RUN]", "--body", "--out", "-o", "--seconds")),
+        ("video", ("[RUN]", "--body", "--out", "-o", "--seconds", "--size")),
+    ],
+)
+def test_help(
+    run: Callable[..., str],
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    words: tuple[str, ...],
+) -> None:
+    assert run(command, "--help") == "0"
+    said = capsys.readouterr().out
+    for word in words:
+        assert word in said

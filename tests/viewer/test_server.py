@@ -1,0 +1,59 @@
+"""Addresses and ports."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("viser")
+from sgrl.viewer.server import free_port, is_loopback, start_server
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that something listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+def test_the_next_port_if_one_is_in_use(taken: int) -> None:
+    port = free_port("127.0.0.1", taken)
+    assert taken < port < taken + 50
+    assert free_port("127.0.0.1", port) == port
+
+
+@pytest.mark.parametrize("port", [0, -1, 65536])
+def test_ports_that_there_are_not(port: int) -> None:
+    with pytest.raises(ValueError, match="from 1 to 65535"):
+        free_port("127.0.0.1", port)
+
+
+def test_no_port_left(taken: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sgrl.viewer.server.PORTS_TRIED", 1)
+    with pytest.raises(ValueError, match=f"no free port from {taken} to {taken}"):
+        free_port("127.0.0.1", taken)
+
+
+@pytest.mark.parametrize("host", ["192.0.2.7", "no.such.host.invalid", "not an address"])
+def test_addresses_of_others(host: str) -> None:
+    with pytest.raises(ValueError, match=r"listen|not an address"):
+        free_port(host, 8080)
+
+
+def test_who_can_reach_an_address() -> None:
+    assert all(map(is_loopback, ("127.0.0.1", "127.1.2.3", "::1", "localhost")))
+    assert not any(map(is_loopback, ("0.0.0.0", "192.168.0.4", "::", "example.org")))
+
+
+def test_the_page_can_not_be_published(capsys: pytest.CaptureFixture[str]) -> None:
+    server = start_server("127.0.0.1", 8700, "title")
+    try:
+        assert server.get_host() == "127.0.0.1"
+        assert server.request_share_url() is None
+    finally:
+        server.stop()
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,73 @@
+"""Several tabs on one page, one that breaks off, and none."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("viser")
+import viser
+
+from tests.viewer.drivers import Still
+from tests.viewer.watching import PATIENCE, SIZE, WALKER, opened, viewing, wait_for
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+def test_tabs_come_and_go(browser: Browser) -> None:
+    with (
+        browser.new_context(viewport=SIZE) as context,
+        viewing(context, Still(), WALKER) as (viewer, first),
+    ):
+        simulation = viewer.simulation
+        second = opened(context, viewer)
+        wait_for(lambda: len(viewer.server.get_clients()) == 2, second, "both tabs")
+        target = simulation.robots[0].target
+        second.mouse.click(120, 330)
+        wait_for(lambda: (simulation.robots[0].target != target).any(), second, "the click")
+        second.close()
+        break_off((viewer.server.get_host(), viewer.server.get_port()))
+        first.bring_to_front()
+        wait_for(lambda: len(viewer.server.get_clients()) == 1, first, "the second tab to go")
+        steps = simulation.steps
+        wait_for(lambda: simulation.steps > steps + 20, first, "the first to go on")
+        target = simulation.robots[0].target
+        first.mouse.click(300, 330)
+        wait_for(lambda: (simulation.robots[0].target != target).any(), first, "its click")
+
+        first.close()
+        end = time.monotonic() + PATIENCE
+        while viewer.server.get_clients():
+            assert time.monotonic() < end, "the server notices that the tab is closed"
+            time.sleep(0.05)
+        time.sleep(0.3)
+        steps = simulation.steps
+        time.sleep(0.6)
+        assert simulation.steps == steps, "nobody watches, so nothing is computed"
+        third = opened(context, viewer)
+        wait_for(lambda: simulation.steps > steps, third, "it to go on")
+
+
+def break_off(address: tuple[str, int]) -> None:
+    """Connect as a tab does, listen a little, and vanish without a good-bye."""
+    with socket.create_connection(address, timeout=PATIENCE) as connection:
+        request = (
+            "GET / HTTP/1.1",
+            f"Host: {address[0]}:{address[1]}",
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+            "Sec-WebSocket-Version: 13",
+            f"Sec-WebSocket-Protocol: viser-v{viser.__version__}",
+        )
+        connection.sendall("\r\n".join((*request, "", "")).encode())
+        heard = b""
+        while len(heard) < 10_000:
+            heard += connection.recv(4096)
+        assert heard.startswith(b"HTTP/1.1 101")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

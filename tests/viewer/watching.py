@@ -1,0 +1,97 @@
+"""A page on its server in a tab of a real browser, and what can be seen there."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from sgrl.morphology import get_body
+from sgrl.morphology.compile import FAMILY_COLOURS
+from sgrl.viewer.driver import Driver
+from sgrl.viewer.page import Page as ViewerPage
+from sgrl.viewer.server import LocalServer, start_server
+from sgrl.viewer.simulation import Simulation
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, Page
+
+CHEETAH, WALKER = "3d_cheetah_14_full", "3d_walker_7_full"
+SIZE = {"width": 760, "height": 480}
+SCENE = (0, 190, 430, 480)
+"""Pixels left, top, right, bottom of where robots are; beside it is the panel, above it the
+browser's warning that it draws in software."""
+COARSE = "?fixedDpr=0.5"
+"""Fewer pixels, for the same reason."""
+PATIENCE = 60.0
+"""Seconds; a browser that draws in software on a busy machine is slow."""
+
+
+def wait_for(condition: Callable[[], object], page: Page, what: str) -> None:
+    """Let the page go on until something holds."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, f"waited {PATIENCE:g} s for {what}"
+        page.wait_for_timeout(50)
+
+
+class Viewer:
+    """A page on its server, run by a thread as `sgrl view` does."""
+
+    def __init__(self, driver: Driver, *bodies: str) -> None:
+        self.simulation = Simulation(driver, [get_body(body) for body in bodies])
+        self.server: LocalServer = start_server("127.0.0.1", 8720, "sgrl")
+        self.page = ViewerPage(self.server, self.simulation)
+        self.url = f"http://127.0.0.1:{self.server.get_port()}/{COARSE}"
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self.page.run, args=(self._stop,))
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self.server.stop()
+
+
+@contextmanager
+def viewing(context: BrowserContext, driver: Driver, *bodies: str) -> Iterator[tuple[Viewer, Page]]:
+    """A viewer, and a tab that shows it."""
+    viewer = Viewer(driver, *bodies)
+    try:
+        yield viewer, opened(context, viewer)
+    finally:
+        viewer.close()
+
+
+def opened(context: BrowserContext, viewer: Viewer) -> Page:
+    """A tab in which the robot can be seen."""
+    page = context.new_page()
+    page.set_default_timeout(1000 * PATIENCE)
+    page.goto(viewer.url)
+    family = viewer.simulation.robots[0].whole.family
+    wait_for(lambda: coloured(page, family).sum() > 100, page, f"the {family} to be drawn")
+    return page
+
+
+def picture(page: Page) -> NDArray[np.uint8]:
+    """The scene, (height, width, 3)."""
+    left, top, right, bottom = SCENE
+    part = {"x": left, "y": top, "width": right - left, "height": bottom - top}
+    return np.asarray(Image.open(BytesIO(page.screenshot(clip=part))).convert("RGB"))
+
+
+def coloured(page: Page, family: str) -> NDArray[np.bool_]:
+    """Pixels of a family's hue in any light, (height, width); ground and sky are grey."""
+    pixels = picture(page).astype(float) / 255
+    hue = pixels - pixels.mean(axis=-1, keepdims=True)
+    wanted = np.array(FAMILY_COLOURS[family][:3])
+    wanted = wanted - wanted.mean()
+    likeness = hue @ wanted / (np.linalg.norm(hue, axis=-1) * np.linalg.norm(wanted) + 1e-9)
+    return (likeness > 0.95) & (np.ptp(pixels, axis=-1) > 0.15)
