@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 import sgrl
-from sgrl.morphology import FULL_BODIES, TABLE, compile_model, get_body
+from sgrl.demo import demo
+from sgrl.morphology import TABLE, compile_model, get_body
 from sgrl.training.evaluate import eval_command
 from sgrl.viewer.commands import replay_command, video_command, view_command
 
@@ -79,30 +79,6 @@ def certify(
         methods or tuple(METHODS), bodies, preset=preset, samples=samples, seed=seed
     )
     print(certificate.format_table(rows))
-
-
-def demo(out: Path = Path("demo"), seconds: float = 6.0) -> None:
-    """List the bodies, write a picture of all of them and a video of four moving at random.
-
-    Args:
-        out: Folder for the picture and the video.
-        seconds: Length of the video.
-    """
-    from sgrl.viewer.driver import RandomDriver
-    from sgrl.viewer.gallery import write_gallery
-    from sgrl.viewer.video import rollout_frames, write_video
-
-    if not 0 < seconds < math.inf:
-        raise ValueError(f"--seconds must be a positive number, not {seconds}")
-    envs()
-    picture, video = out / "bodies.png", out / "random.mp4"
-    print("\ndrawing all bodies ...")
-    write_gallery(picture)
-    print("recording the four full bodies under random actions ...")
-    names = [body.name for body in FULL_BODIES.values()]
-    write_video(video, rollout_frames(names, RandomDriver(), seconds=seconds))
-    print(f"\nSee {picture} and {video}.")
-    print("Next: sgrl train --method set --bodies 3d_hopper_5_full --steps 200000")
 
 
 def policies(name: Annotated[str | None, tyro.conf.Positional] = None) -> None:

@@ -19,10 +19,11 @@ from PIL import Image
 
 import sgrl
 from sgrl.envs.rendering import CAMERA_AZIMUTH, POLE_DISTANCE, TARGET_COLOUR
-from sgrl.morphology import FULL_BODIES
+from sgrl.morphology import FULL_BODIES, get_body, resolve_bodies
 from sgrl.morphology.compile import FAMILY_COLOURS
 from sgrl.viewer.driver import RandomDriver
 from sgrl.viewer.gallery import CAPTION, TILE, write_gallery
+from sgrl.viewer.simulation import Simulation
 from sgrl.viewer.video import FPS, rollout_frames, tile, write_video
 
 Frame = NDArray[np.uint8]
@@ -358,7 +359,7 @@ def decoded(path: Path, height: int, width: int) -> NDArray[np.uint8]:
 def test_video(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / "new" / f"rollout{suffix}"
     bodies = [WALKER, "3d_hopper_5_full"]
-    frames = list(rollout_frames(bodies, RandomDriver(), seconds=0.4, size=96))
+    frames = list(rollout_frames(Simulation(RandomDriver(), resolve_bodies(bodies)), 0.4, size=96))
     assert len(frames) == round(0.4 * FPS) == 10
     assert write_video(path, iter(frames)) == 10
     assert [p.name for p in path.parent.iterdir()] == [path.name]
@@ -369,10 +370,11 @@ def test_video(tmp_path: Path, suffix: str) -> None:
 
 
 def test_rollouts_repeat() -> None:
-    first, second = (
-        list(rollout_frames([WALKER], RandomDriver(seed=4), seconds=0.12, size=64, seed=5))
-        for _ in range(2)
-    )
+    def rollout() -> list[Frame]:
+        simulation = Simulation(RandomDriver(seed=4), [get_body(WALKER)], seed=5)
+        return list(rollout_frames(simulation, 0.12, size=64))
+
+    first, second = rollout(), rollout()
     assert np.array_equal(first, second)
 
 

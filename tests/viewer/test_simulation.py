@@ -81,6 +81,15 @@ def test_a_group_keeps_its_formation_at_a_target() -> None:
     assert np.allclose(targets - targets[0], homes - homes[0])
 
 
+def test_a_target_behind_each_robot() -> None:
+    simulation = Simulation(Still(), [CHEETAH, WALKER])
+    simulation.aim_behind(8.0)
+    for robot in simulation.robots:
+        assert robot.distance == pytest.approx(8.0)
+        ahead = robot.env.data.xmat[1].reshape(3, 3)[:2, 0]
+        assert observed_direction(robot) @ ahead == pytest.approx(-np.hypot(*ahead), abs=1e-6)
+
+
 def test_a_target_under_the_robot_is_ignored() -> None:
     simulation = Simulation(Still(), [WALKER])
     (robot,) = simulation.robots

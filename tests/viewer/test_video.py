@@ -29,7 +29,7 @@ def coloured(frame: Frame, family: str) -> NDArray[np.bool_]:
 
 def test_the_robot_is_in_every_frame() -> None:
     """Random actions throw it about, and it gets up elsewhere; the camera goes with it."""
-    frames = list(rollout_frames([CHEETAH], RandomDriver(), seconds=2.0, size=SIZE))
+    frames = list(rollout_frames(Simulation(RandomDriver(), [get_body(CHEETAH)]), 2.0, size=SIZE))
     assert len(frames) == 2 * FPS
     for frame in frames:
         assert frame.shape == (SIZE, SIZE, 3)
@@ -42,8 +42,8 @@ def test_the_robot_is_in_every_frame() -> None:
 
 
 def test_several_bodies_are_tiled() -> None:
-    bodies = [CHEETAH, HUMANOID, get_body("3d_walker_7_full").cut("left_foot")]
-    (frame,) = rollout_frames(bodies, Still(), seconds=1 / FPS, size=SIZE)
+    bodies = [get_body(CHEETAH), get_body(HUMANOID), get_body("3d_walker_7_full").cut("left_foot")]
+    (frame,) = rollout_frames(Simulation(Still(), bodies), 1 / FPS, size=SIZE)
     assert frame.shape == (2 * SIZE, 2 * SIZE, 3)
     for place, family in enumerate(("cheetah", "humanoid", "walker")):
         y, x = place // 2 * SIZE, place % 2 * SIZE
@@ -69,7 +69,7 @@ def test_speed_and_return_are_written_in() -> None:
 
 
 def test_the_way_to_the_target_is_drawn() -> None:
-    (frame,) = rollout_frames([CHEETAH], Still(), seconds=1 / FPS, size=256, seed=1)
+    (frame,) = rollout_frames(Simulation(Still(), [get_body(CHEETAH)], seed=1), 1 / FPS, size=256)
     pixels = frame.astype(int)
     red = (pixels[..., 0] > 120) & (pixels[..., 1:].max(axis=-1) < 0.5 * pixels[..., 0])
     assert red.sum() > 20

@@ -53,6 +53,9 @@ def view_command(
     driver = _load(run, seed)
     simulation = Simulation(driver, _choose(driver, body), variant=variant, seed=seed)
     server = start_server(host, port, "sgrl")
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
     try:
         page = Page(server, simulation)
         if not is_loopback(host):
@@ -64,9 +67,6 @@ def view_command(
         if server.get_port() != port:
             print(f"port {port} is in use; taking {server.get_port()}")
         print(f"{driver.title} at http://{host}:{server.get_port()} (Ctrl-C stops it)", flush=True)
-        stop = threading.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.set())
         page.run(stop)
     finally:
         server.stop()
@@ -123,15 +123,15 @@ def video_command(
         variant: Where new targets appear: near (v2) or 10 km away (v1).
         seed: For starts, targets and random actions.
     """
+    from sgrl.viewer.simulation import Simulation
     from sgrl.viewer.video import FPS, rollout_frames, write_video
 
     _check_seconds(seconds)
     if not 32 <= size <= 2048 or size % 2:
         raise ValueError(f"--size must be an even number from 32 to 2048, not {size}")
     driver = _load(run, seed)
-    bodies = _choose(driver, body)
-    frames = rollout_frames(bodies, driver, seconds=seconds, seed=seed, variant=variant, size=size)
-    count = write_video(out, frames)
+    simulation = Simulation(driver, _choose(driver, body), variant=variant, seed=seed)
+    count = write_video(out, rollout_frames(simulation, seconds, size=size))
     print(f"wrote {out}: {count / FPS:g} s of {driver.title}")
 
 

@@ -101,6 +101,13 @@ class Simulation:
         for robot in self.robots:
             robot.aim(self._target + robot.home - self.robots[0].home)
 
+    def aim_behind(self, distance: float) -> None:
+        """Send each robot to the place so many metres behind it."""
+        for robot in self.robots:
+            ahead = robot.env.data.xmat[1].reshape(3, 3)[:2, 0]
+            robot.aim(robot.place - distance * ahead / np.hypot(*ahead))
+        self._target = self.robots[0].target
+
     def reset(self) -> None:
         """All robots home, turned anyhow, with a new target."""
         self._target = self._random_target()

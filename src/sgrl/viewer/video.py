@@ -13,10 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from sgrl.envs.rendering import FrameRenderer
-from sgrl.envs.task import Variant
 from sgrl.files import writable
-from sgrl.morphology import Morphology, resolve_bodies
-from sgrl.viewer.driver import Driver
 from sgrl.viewer.robot import Robot
 from sgrl.viewer.simulation import Simulation
 
@@ -44,20 +41,12 @@ def write_video(path: Path, frames: Iterable[Frame], fps: int = FPS) -> int:
 
 
 def rollout_frames(
-    bodies: Sequence[str | Morphology],
-    driver: Driver,
-    *,
-    seconds: float,
-    seed: int = 0,
-    variant: Variant = "v2",
-    size: int = 360,
-    columns: int | None = None,
+    simulation: Simulation, seconds: float, *, size: int = 360, columns: int | None = None
 ) -> Iterator[Frame]:
-    """Frames of several bodies acting in real time, tiled; who falls gets up again.
+    """Frames of all robots acting in real time, tiled; who falls gets up again.
 
     Each tile is `size` pixels square; `columns` of them in a row, by default as in a square.
     """
-    simulation = Simulation(driver, resolve_bodies(bodies), variant=variant, seed=seed)
     renderers: list[FrameRenderer] = []
     try:
         for robot in simulation.robots:
