@@ -96,6 +96,9 @@ def policies(name: Annotated[str | None, tyro.conf.Positional] = None) -> None:
             raise ValueError(f"there is no policy {name!r} in the package; there are {known}")
         print(format_card(cards[name]))
         return
+    if not cards:
+        print("no policy comes with this package; train one, or see sgrl publish")
+        return
     table = Table(title="Policies: sgrl.load_policy('<name>'), sgrl view <name>")
     for column in ("policy", "method", "algorithm"):
         table.add_column(column, no_wrap=True)
@@ -121,8 +124,8 @@ def publish(
 ) -> None:
     """Make a run's policy fit to be passed on: its weights, without the rest, and a card.
 
-    The card has the command, commit, steps and time, and the returns on every body of the
-    families it was trained on, far and near targets, and by start angle.
+    The card has the commands, commits, steps and time, and the returns on what it was trained on,
+    for several bodies on all of their families, far and near targets, and by start angle.
 
     Args:
         run: Folder of the run, or its name in runs.

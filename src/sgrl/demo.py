@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import math
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sgrl.files import writable
-from sgrl.morphology import get_body
+from sgrl.morphology import TABLE, get_body
 
 if TYPE_CHECKING:
     from sgrl.training.evaluate import Acts
@@ -39,8 +40,8 @@ def demo(
         seconds: Length of the video.
         seed: Of everything random.
     """
+    from sgrl.training.command import train_command
     from sgrl.training.evaluate import random_policy
-    from sgrl.training.loop import train
     from sgrl.training.policy import load_policy
     from sgrl.training.run import Run
     from sgrl.training.settings import TrainSettings
@@ -63,19 +64,22 @@ def demo(
         runs=out,
         name="run",
     )
-    run = Run(train(settings))
+    run = Run(train_command(settings))
     print(f"\nafter training: {_return_of(load_policy(run.path), body)}")
     curve, video = out / "curve.png", out / "behind.mp4"
     draw_curve(run, curve)
     simulation = Simulation(load_driver(str(run.path)), [own], seed=seed)
     simulation.aim_behind(BEHIND)
     write_video(video, rollout_frames(simulation, seconds, size=480))
+    sgrl = Path(sys.argv[0])
+    relatives = [e.name for e in TABLE if e.family == own.family and e.name != own.name]
     print(
         f"\nSee {curve} and {video}: the target is behind it at the start.\n"
-        "Next:\n"
-        f"  sgrl view {run.path}     click on the ground, and it goes there\n"
-        f"  sgrl eval {run.path} --bodies 3d_{own.family}++     on bodies it has never seen\n"
-        f"  sgrl train --resume {run.path} --minutes {max(60, round(6 * minutes))}     go on"
+        "Next, on bodies that it has never seen, or an hour longer:\n"
+        f"  {sgrl} eval {run.path} --bodies {' '.join(relatives)}\n"
+        f"  {sgrl} train --resume {run.path} --minutes {60 + round(minutes)}\n"
+        "and click on the ground for it to go there (pip install 'sgrl[viewer]'):\n"
+        f"  {sgrl} view {run.path}"
     )
 
 

@@ -75,7 +75,11 @@ def test_updates_of_linear_networks_by_hand():
     old_means, old_log_std = np.tanh(x @ start[0].T), spread.value.copy()
     actions = old_means + np.exp(old_log_std) * rng.standard_normal((rows, motors))
     gains, returns = rng.standard_normal((2, rows))
-    given = Batch(batch, *map(torch.from_numpy, (actions, old_means, old_log_std, gains, returns)))
+    # The last motor moves nothing, so that its action says nothing.
+    moving = np.ones((rows, motors))
+    moving[:, -1] = 0.0
+    numbers = (actions, old_means, old_log_std, gains, returns, moving)
+    given = Batch(batch, *map(torch.from_numpy, numbers))
     rate = 3e-3
     for _ in range(3):
         report = ppo.update(given)
@@ -84,7 +88,7 @@ def test_updates_of_linear_networks_by_hand():
         log_ratio = log_density(actions, means, std) - log_density(
             actions, old_means, np.exp(old_log_std)
         )
-        ratio = np.exp(log_ratio.sum(axis=1))
+        ratio = np.exp((moving * log_ratio).sum(axis=1))
         free, bounded = ratio * gains, np.clip(ratio, 0.8, 1.2) * gains
         assert report["policy_loss"] == pytest.approx(-np.minimum(free, bounded).mean())
         assert report["clipped"] == pytest.approx((np.abs(ratio - 1) > 0.2).mean())
@@ -93,13 +97,13 @@ def test_updates_of_linear_networks_by_hand():
             - 0.5
             + (spread.value - old_log_std)
         )
-        assert report["kl"] == pytest.approx(kl.sum(axis=1).mean())
+        assert report["kl"] == pytest.approx((moving * kl).sum(axis=1).mean())
         # Where the bound holds it is constant. The slope of a ratio is the ratio's times that
         # of its logarithm.
         outer = np.where(free <= bounded, -free, 0.0) / rows
         away = (actions - means) / std**2
-        to_mean = (outer[:, None] * away * (1 - means**2)).T @ x
-        to_spread = outer @ (away * (actions - means) - 1)
+        to_mean = (outer[:, None] * moving * away * (1 - means**2)).T @ x
+        to_spread = outer @ (moving * (away * (actions - means) - 1))
         size = np.sqrt((to_mean**2).sum() + (to_spread**2).sum())
         assert report["policy_grad"] == pytest.approx(size)
         error = x @ critic.value[0] - returns
@@ -122,7 +126,7 @@ def test_updates_of_linear_networks_by_hand():
 
 
 def test_bandit():
-    """Episodes of one step, of two returns a thousandfold apart: act as the half of each angle."""
+    """Episodes of one step with large rewards: each hinge should act as the half of its angle."""
     config = PpoConfig(rollout=1, epochs=4, batch=128, learning_rate=1e-3)
     ppo = Ppo("set", "fast", (BODY,), config, network=NETWORKS["set"])
     rng, copies = np.random.default_rng(0), 256
@@ -218,6 +222,7 @@ def test_padding_does_not_count():
         batch.log_std,
         batch.advantages[:small],
         batch.returns[:small],
+        batch.moving[:small, :motors],
     )
     large = Batch(
         LimbBatch.from_flat(torch.from_numpy(observed[order[small:]]), LARGE),
@@ -226,6 +231,7 @@ def test_padding_does_not_count():
         batch.log_std,
         batch.advantages[small:],
         batch.returns[small:],
+        batch.moving[small:],
     )
     assert np.all(lived[order[:small], motors:] == 0)
     state = ppo.weights(), ppo.training_state()
@@ -239,9 +245,40 @@ def test_padding_does_not_count():
 
 def test_the_learning_rate_follows_the_divergence():
     ppo = Ppo("set", "fast", (SMALL,), PpoConfig(learning_rate=1e-3, kl=0.02), network=TINY)
-    assert ppo._follow_divergence(0.041) == pytest.approx(1e-3 / 1.5)
-    assert ppo._follow_divergence(0.02) == pytest.approx(1e-3 / 1.5)
-    assert ppo._follow_divergence(0.009) == pytest.approx(1.1e-3 / 1.5)
+    group = ppo.policy_optimiser.param_groups[0]
+    for kl, rate in ((0.041, 1 / 1.5), (0.02, 1 / 1.5), (0.009, 1.1 / 1.5)):
+        ppo._follow_divergence(kl)
+        assert group["lr"] == pytest.approx(1e-3 * rate)
+
+
+def test_the_first_batch_of_a_rollout_tells_nothing_of_the_divergence():
+    ppo = Ppo("set", "fast", (SMALL,), PpoConfig(epochs=1, batch=1000), network=TINY)
+    for seed in range(3):
+        rollout, body_index = random_rollout(ppo, copies=2, seed=seed)
+        (batch,) = ppo.batches(rollout, body_index, np.random.default_rng(0))
+        report = ppo.update(batch)
+        assert report["kl"] == pytest.approx(0.0, abs=1e-6)
+        assert report["learning_rate"] == PpoConfig.learning_rate
+
+
+def test_motors_without_a_gear_are_left_alone():
+    body = get_body("3d_walker_7_full")
+    ppo = Ppo("set", "fast", (body,), PpoConfig(), network=TINY)
+    gears = np.array([hinge.gear for limb in body.limbs for hinge in limb.hinges])
+    assert 0 < (gears == 0).sum() < len(gears)
+    observed = np.random.default_rng(0).standard_normal((50, body.num_limbs * FEATURES))
+    actions, means = ppo.act(
+        observed.astype(np.float32), np.zeros(50, np.int64), np.random.default_rng(1)
+    )
+    assert np.array_equal((actions != means).all(axis=0), gears != 0)
+    assert np.array_equal((actions == means).all(axis=0), gears == 0)
+
+
+def test_batches_smaller_than_the_number_of_bodies():
+    ppo = Ppo("set", "fast", BODIES, PpoConfig(epochs=1, batch=1), network=TINY)
+    rollout, body_index = random_rollout(ppo, copies=1, steps=3)
+    batches = list(ppo.batches(rollout, body_index, np.random.default_rng(0)))
+    assert [len(batch.actions) for batch in batches] == [2, 2, 2]
 
 
 def test_a_horizon_is_in_seconds():
@@ -302,6 +339,7 @@ def test_refuses_what_is_not_a_number_and_changes_nothing():
     [
         ({"rollout": 0}, "rollout must be 1 or more"),
         ({"kl": 0.0}, "kl must be positive"),
+        ({"learning_rate": 0.1}, "learning_rate must lie between"),
         ({"trace": 1.5}, "trace must lie between 0 and 1"),
         ({"horizon": -1.0}, "horizon must be positive"),
         ({"entropy": -0.1}, "entropy must not be negative"),

@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from sgrl.envs.observation import AXES, FEATURES, GRAVITY, POSITION, SCALARS, TARGET, VELOCITIES
+from sgrl.envs.observation import (
+    ANGLES,
+    AXES,
+    FEATURES,
+    GRAVITY,
+    HEIGHT,
+    POSITION,
+    TARGET,
+    VELOCITIES,
+)
 from sgrl.models.batch import LimbBatch
 from sgrl.models.methods import make_policy
 from sgrl.models.normaliser import SMALLEST_SPREAD, Normaliser
@@ -34,23 +43,23 @@ def test_scalars_are_centred_and_vectors_only_shortened():
     seen = torch.cat(parts)
     scaled = normaliser.double()(seen.reshape(20, -1)).reshape(100, FEATURES)
 
-    scalars = scaled[:, SCALARS]
-    assert torch.allclose(scalars.mean(dim=0), torch.zeros(17).double(), atol=1e-5)
-    assert torch.allclose(scalars.std(dim=0, correction=0), torch.ones(17).double(), atol=1e-5)
-    for start in (POSITION.start, *range(VELOCITIES.start, AXES.stop, 3)):
+    scalars = scaled[:, ANGLES.stop :]
+    assert torch.allclose(scalars.mean(dim=0), torch.zeros(14).double(), atol=1e-5)
+    assert torch.allclose(scalars.std(dim=0, correction=0), torch.ones(14).double(), atol=1e-5)
+    for start in (POSITION.start, *range(VELOCITIES.start, VELOCITIES.stop, 3)):
         kind = slice(start, start + 3)
         length = seen[:, kind].square().sum(dim=1).mean().sqrt()
         assert torch.allclose(scaled[:, kind], seen[:, kind] / length, atol=1e-5)
-    for shared in (GRAVITY, TARGET):
-        assert torch.equal(scaled[:, shared], seen[:, shared])
+    for kept in (GRAVITY, TARGET, AXES, ANGLES):
+        assert torch.equal(scaled[:, kept], seen[:, kept])
 
 
 def test_what_never_varied_is_not_blown_up():
     normaliser = Normaliser()
     normaliser.update(torch.ones(50, FEATURES))
     other = torch.ones(1, FEATURES)
-    other[:, SCALARS] += 0.3
-    assert torch.allclose(normaliser(other)[:, SCALARS], torch.tensor(0.3 / SMALLEST_SPREAD))
+    other[:, HEIGHT] += 0.3
+    assert torch.allclose(normaliser(other)[:, HEIGHT], torch.tensor(0.3 / SMALLEST_SPREAD))
 
 
 @pytest.mark.parametrize("mirrored", [False, True])

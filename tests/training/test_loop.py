@@ -15,9 +15,9 @@ from sgrl.algorithms.replay import Replay, Transitions
 from sgrl.algorithms.td3 import Td3
 from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.training.checkpoint import list_checkpoints
-from sgrl.training.loop import train
-from sgrl.training.run import Run
-from sgrl.training.settings import TrainSettings
+from sgrl.training.loop import Training, train
+from sgrl.training.run import Run, create_run
+from sgrl.training.settings import TrainSettings, resolve_settings
 
 from .tiny import TINY, assert_same_run, read_final_weights, read_metrics
 
@@ -159,4 +159,23 @@ def test_ends_when_its_time_is_over(tiny: Make) -> None:
     train(TrainSettings(resume=path))
     assert int(list_checkpoints(Run(path).checkpoints)[-1].name) == reached
     train(TrainSettings(resume=path, minutes=0.04))
-    assert int(list_checkpoints(Run(path).checkpoints)[-1].name) > reached
+    further = int(list_checkpoints(Run(path).checkpoints)[-1].name)
+    assert further > reached
+    # Who asks for steps is not stopped by the time.
+    train(TrainSettings(resume=path, steps=further + 40))
+    assert int(list_checkpoints(Run(path).checkpoints)[-1].name) == further + 40
+    assert len(Run(path).versions()["processes"]) == 4
+
+
+def test_a_run_without_a_checkpoint_survives_a_failed_resume(
+    tiny: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = create_run(resolve_settings(tiny(name="young")))
+
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Training, "prepare", fail)
+    with pytest.raises(MemoryError):
+        train(TrainSettings(resume=run.path))
+    assert run.settings_file.exists()

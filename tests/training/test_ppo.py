@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from sgrl.algorithms.ppo import Ppo, PpoConfig
+from sgrl.algorithms.td3 import Td3Config
 from sgrl.envs import LocomotionVectorEnv
 from sgrl.envs.observation import FEATURES
 from sgrl.symmetry import rotation
@@ -30,6 +31,7 @@ PPO = replace(
     algorithm="ppo",
     warm_up=TrainSettings.warm_up,
     updates_per_step=TrainSettings.updates_per_step,
+    td3=Td3Config(),
     ppo=PpoConfig(rollout=12, epochs=2, batch=20),
     steps=960,
     checkpoint_every=100,
@@ -151,6 +153,27 @@ def test_settings_of_td3_are_refused(changes: dict[str, int], message: str) -> N
 def test_weights_of_another_algorithm_are_refused(whole: Path, tiny: Make) -> None:
     with pytest.raises(ValueError, match="of another algorithm: ppo, not td3"):
         train(tiny(init_from=whole))
+
+
+def test_settings_of_the_other_algorithm_are_refused() -> None:
+    with pytest.raises(ValueError, match="Td3Config is not at its defaults"):
+        resolve_settings(replace(PPO, td3=Td3Config(batch=7)))
+
+
+@pytest.mark.parametrize("method", ["swat", "smp", "monolithic+hn", "swat+tn", "set-z"])
+def test_other_methods_learn_too(method: str, tmp_path: Path) -> None:
+    path = train(
+        replace(
+            PPO,
+            method=method,
+            bodies=("3d_hopper_3_shin",),
+            network=None,
+            steps=24,
+            log_every=24,
+            runs=tmp_path,
+        )
+    )
+    assert float(read_metrics(path)[-1]["policy_grad"]) > 0.0
 
 
 def test_copies_are_shared_by_the_bodies() -> None:

@@ -15,6 +15,7 @@ from sgrl import cli
 from sgrl.training import published, run
 from sgrl.training.evaluate import evaluate
 from sgrl.training.loop import train
+from sgrl.training.settings import TrainSettings
 
 from .test_ppo import PPO
 from .tiny import read_metrics
@@ -111,6 +112,42 @@ def test_an_altered_policy_is_not_used(shipped: Path, tmp_path: Path) -> None:
         pytest.raises(ValueError, match="can be read"),
     ):
         sgrl.load_policy(tmp_path / "copy")
+
+
+def test_a_training_that_goes_on_may_remove_its_checkpoint(trained: Path, tmp_path: Path) -> None:
+    run_folder = tmp_path / "going"
+    shutil.copytree(trained, run_folder)
+
+    def remove(_: str) -> None:
+        shutil.rmtree(run_folder / "checkpoints", ignore_errors=True)
+
+    out = published.publish(run_folder, tmp_path / "out", episodes=2, threads=1, say=remove)
+    assert sgrl.load_policy(out).checkpoint == 48
+
+
+def test_the_card_has_every_command_but_no_folders(trained: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(trained, folder)
+    versions = json.loads((folder / "versions.json").read_text())
+    versions["processes"] = [
+        {"command": "sgrl train --runs '/home/me/my runs' --seed 3", "commit": "abc"},
+        {"command": "sgrl train --resume it --steps 99", "commit": None},
+    ]
+    (folder / "versions.json").write_text(json.dumps(versions))
+    out = published.publish(folder, tmp_path / "out", episodes=2, threads=1, say=lambda _: None)
+    text = (out / "card.md").read_text()
+    assert "    sgrl train --seed 3\n    sgrl train --resume it --steps 99\n" in text
+    assert "Commit abc, not recorded," in text
+    assert "/home" not in text
+
+
+def test_a_published_policy_is_neither_resumed_nor_published_again(
+    shipped: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=r"is a published policy.*--init-from set-small"):
+        train(TrainSettings(resume=Path("set-small")))
+    with pytest.raises(ValueError, match="is published already"):
+        published.publish("set-small", tmp_path / "again")
 
 
 def test_refuses_a_folder_that_exists(trained: Path, tmp_path: Path) -> None:

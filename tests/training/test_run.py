@@ -22,7 +22,9 @@ def test_what_is_recorded(tiny: Make) -> None:
     assert run.path == settings.runs / "first"
     assert run.settings() == settings
     versions = json.loads((run.path / "versions.json").read_text())
-    assert {"python", "commit", "command", "sgrl", "torch", "mujoco"} <= versions.keys()
+    assert {"python", "sgrl", "torch", "mujoco"} <= versions.keys()
+    (process,) = versions["processes"]
+    assert {"command", "commit", "started"} == process.keys()
     run.log("hello")
     assert (run.path / "log.txt").read_text().endswith(" hello\n")
 

@@ -30,9 +30,11 @@ from sgrl.models.normaliser import Normaliser
 from sgrl.morphology import Morphology
 
 HORIZONS = {"hopper": 2.0, "walker": 2.0, "humanoid": 2.0, "cheetah": 4.0}
-"""Seconds that a family looks ahead (docs/training.md says how they were chosen)."""
+"""Seconds that a family looks ahead."""
 OTHER_HORIZON = 2.0
 """Of bodies of other families."""
+LEARNING_RATES = (1e-5, 1e-2)
+"""What the policy's learning rate is kept between."""
 MEMORY = 0.95
 """How much of the statistics of returns stays at each update."""
 
@@ -71,6 +73,11 @@ class PpoConfig:
         for name in ("clip", "learning_rate", "kl", "value_learning_rate", "gradient_clip"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
+        least, most = LEARNING_RATES
+        if not least <= self.learning_rate <= most:
+            raise ValueError(
+                f"learning_rate must lie between {least} and {most}, not {self.learning_rate}"
+            )
         if not 0.0 <= self.trace <= 1.0:
             raise ValueError(f"trace must lie between 0 and 1, not {self.trace}")
         if not self.entropy >= 0.0:
@@ -86,8 +93,6 @@ class PpoConfig:
         return max(0.0, 1.0 - body.physics.timestep * PHYSICS_STEPS / seconds)
 
 
-LEARNING_RATES = (1e-5, 1e-2)
-"""What the policy's learning rate is kept between."""
 REPORTS: tuple[str, ...] = (
     "policy_loss",
     "value_loss",
@@ -116,6 +121,10 @@ class Batch:
     """(rows,), normalised."""
     returns: Tensor
     """(rows,), in units of the value function."""
+    moving: Tensor
+    """(rows, motors): 1 for motors that move something, 0 for others and in the padding."""
+    first: bool = False
+    """Of a rollout: the policy has not changed yet, so that nothing can be told from that."""
 
 
 class ReturnScale:
@@ -176,6 +185,14 @@ class Ppo:
         self.normaliser = Normaliser().to(self.device)
         self.returns = ReturnScale(len(self.bodies))
         self.discounts = np.array([config.discount(body) for body in self.bodies])
+        # A third of the motors have no gear. To draw actions for them would only blur what
+        # the others did.
+        self._moving = np.zeros(
+            (len(self.bodies), max(body.num_actions for body in self.bodies)), np.float32
+        )
+        for row, body in zip(self._moving, self.bodies, strict=True):
+            gears = [hinge.gear for limb in body.limbs for hinge in limb.hinges]
+            row[: len(gears)] = np.array(gears) != 0.0
         self._start_optimisers()
         self.updates = 0
         """Gradient steps so far."""
@@ -210,7 +227,7 @@ class Ppo:
         spread: NDArray[np.float32] = batch.layout.actions_to_rows(log_std.exp()).cpu().numpy()
         found: NDArray[np.float32] = batch.layout.actions_to_rows(means).cpu().numpy()
         drawn = noise.standard_normal(found.shape, np.float32)
-        actions: NDArray[np.float32] = found + spread * drawn
+        actions: NDArray[np.float32] = found + spread * drawn * self._moving[row_body]
         return actions, found
 
     def advantages(
@@ -268,10 +285,13 @@ class Ppo:
             "means": rollout.means.reshape(steps * copies, -1),
             "advantages": normalised.ravel().astype(np.float32),
             "returns": units.ravel().astype(np.float32),
+            "moving": self._moving[row_body],
         }
         log_std = self.policy.log_std.detach().clone()
-        count = max(1, round(steps * copies / self.config.batch))
         own_rows = [np.flatnonzero(row_body == body) for body in range(len(self.bodies))]
+        count = max(1, round(steps * copies / self.config.batch))
+        count = min(count, *map(len, own_rows))  # every batch has a row of every body
+        first = True
         for _ in range(self.config.epochs):
             # Bodies in the same order and shares in every batch, which so have one layout.
             shares = [np.array_split(order.permutation(rows), count) for rows in own_rows]
@@ -280,7 +300,8 @@ class Ppo:
                 chosen = {name: array[rows] for name, array in flat.items()}
                 batch = self._batch(chosen.pop("observations"), row_body[rows])
                 tensors = {n: torch.from_numpy(a).to(self.device) for n, a in chosen.items()}
-                yield Batch(rows=batch, log_std=log_std, **tensors)
+                yield Batch(rows=batch, log_std=log_std, first=first, **tensors)
+                first = False
 
     def update(self, batch: Batch) -> dict[str, float]:
         """One gradient step of policy and value function; gives `REPORTS`.
@@ -292,17 +313,17 @@ class Ppo:
         layout = batch.rows.layout
         means = layout.actions_to_rows(self.policy(batch.rows)[0])
         log_std = self.policy.log_std
-        hinges = (layout.counts - 1).to(means.dtype)  # of each kind, (rows,)
-        now = _log_probability(batch.actions, means, log_std, hinges)
-        before = _log_probability(batch.actions, batch.means, batch.log_std, hinges)
-        ratio = (now - before).exp()
+        now = _log_densities(batch.actions, means, log_std)
+        before = _log_densities(batch.actions, batch.means, batch.log_std)
+        ratio = ((now - before) * batch.moving).sum(dim=1).exp()
         bounded = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
         gain = torch.minimum(ratio * batch.advantages, bounded * batch.advantages)
         policy_loss = -gain.mean() - config.entropy * log_std.mean()
         value = layout.row_mean(self.value(batch.rows))
         value_loss = 0.5 * (value - batch.returns).square().mean()
         with torch.no_grad():
-            kl = _divergence(batch.means, batch.log_std, means, log_std, hinges).mean()
+            kl = _divergences(batch.means, batch.log_std, means, log_std)
+            kl = (kl * batch.moving).sum(dim=1).mean()
             clipped = ((ratio - 1.0).abs() > config.clip).float().mean()
         report = {
             "policy_loss": finite(policy_loss, "policy's loss"),
@@ -311,13 +332,15 @@ class Ppo:
             "clipped": clipped.item(),
             "spread": log_std.detach().exp().mean().item(),
         }
-        report["learning_rate"] = self._follow_divergence(report["kl"])
+        if not batch.first:
+            self._follow_divergence(report["kl"])
+        report["learning_rate"] = self.policy_optimiser.param_groups[0]["lr"]
         report["policy_grad"] = self._descend(policy_loss, self.policy_optimiser, "policy's")
         report["value_grad"] = self._descend(value_loss, self.value_optimiser, "value function's")
         self.updates += 1
         return report
 
-    def _follow_divergence(self, kl: float) -> float:
+    def _follow_divergence(self, kl: float) -> None:
         """Slower where the policy has changed too much, faster where too little."""
         group = self.policy_optimiser.param_groups[0]
         rate: float = group["lr"]
@@ -325,8 +348,7 @@ class Ppo:
             rate /= 1.5
         elif kl < 0.5 * self.config.kl:
             rate *= 1.1
-        group["lr"] = rate = min(max(rate, LEARNING_RATES[0]), LEARNING_RATES[1])
-        return rate
+        group["lr"] = min(max(rate, LEARNING_RATES[0]), LEARNING_RATES[1])
 
     def _descend(self, loss: Tensor, optimiser: torch.optim.Adam, whose: str) -> float:
         """A step down the clipped gradient; the norm before clipping."""
@@ -399,17 +421,16 @@ def _per_hinge(log_std: Tensor, motors: int) -> Tensor:
     return log_std.repeat(motors // NUM_HINGES)
 
 
-def _log_probability(actions: Tensor, means: Tensor, log_std: Tensor, hinges: Tensor) -> Tensor:
-    """Of actions (rows, motors), (rows,). Padding has actions and means 0, and counts nothing."""
-    away = (actions - means) * (-_per_hinge(log_std, actions.shape[1])).exp()
-    constant = log_std.sum() + NUM_HINGES * 0.5 * math.log(2.0 * math.pi)
-    return -0.5 * away.square().sum(dim=1) - hinges * constant
+def _log_densities(actions: Tensor, means: Tensor, log_std: Tensor) -> Tensor:
+    """Of each action by itself, (rows, motors)."""
+    spread = _per_hinge(log_std, actions.shape[1])
+    away = (actions - means) * (-spread).exp()
+    return -0.5 * away.square() - spread - 0.5 * math.log(2.0 * math.pi)
 
 
-def _divergence(
-    old_means: Tensor, old_log_std: Tensor, means: Tensor, log_std: Tensor, hinges: Tensor
-) -> Tensor:
-    """KL divergence from the old to the new distribution, (rows,)."""
-    per_kind = log_std - old_log_std + 0.5 * (2.0 * (old_log_std - log_std)).exp() - 0.5
-    away = (old_means - means) * (-_per_hinge(log_std, means.shape[1])).exp()
-    return 0.5 * away.square().sum(dim=1) + hinges * per_kind.sum()
+def _divergences(old_means: Tensor, old_log_std: Tensor, means: Tensor, log_std: Tensor) -> Tensor:
+    """KL divergences from the old to the new distribution of each action, (rows, motors)."""
+    old_spread, spread = (_per_hinge(one, means.shape[1]) for one in (old_log_std, log_std))
+    away = (old_means - means) * (-spread).exp()
+    wider = 0.5 * (2.0 * (old_spread - spread)).exp() - 0.5
+    return 0.5 * away.square() + spread - old_spread + wider

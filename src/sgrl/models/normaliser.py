@@ -3,7 +3,8 @@
 Statistics are shared by all limbs and bodies. A scalar is centred and divided by its spread.
 A kind of vector is divided by one number, its root mean square length: never centred, never
 one coordinate by another number than the others. So turning or mirroring before or after is
-the same. Gravity and target direction have length 1 as they are.
+the same. What is of that size by nature stays as it is: hinge axes, gravity and target direction
+have length 1, and angles are radians that the heading frame is worked out from.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from sgrl.envs.observation import AXES, FEATURES, GRAVITY, POSITION, SCALARS, TARGET, VELOCITIES
+from sgrl.envs.observation import ANGLES, FEATURES, POSITION, SCALARS, VELOCITIES
 
 SMALLEST_SPREAD = 0.1
 """A scalar that varies less is not blown up further. On a body that training did not see, what
 was constant in training may not be."""
-_VECTORS = (POSITION, *(slice(i, i + 3) for i in range(VELOCITIES.start, AXES.stop, 3)))
+_VECTORS = (POSITION, *(slice(i, i + 3) for i in range(VELOCITIES.start, VELOCITIES.stop, 3)))
+_SCALARS = slice(ANGLES.stop, SCALARS.stop)
 
 
 class Normaliser(nn.Module):
@@ -53,13 +55,10 @@ class Normaliser(nn.Module):
         self.count.copy_(total)
         self.shift.zero_()
         self.scale.fill_(1.0)
-        spread = (self.square - self.mean.square()).clamp_min_(0.0).sqrt_()[SCALARS]
+        spread = (self.square - self.mean.square()).clamp_min_(0.0).sqrt_()[_SCALARS]
         scale = spread.clamp_min_(SMALLEST_SPREAD).reciprocal_()
-        self.scale[SCALARS] = scale.to(self.scale)
-        self.shift[SCALARS] = -(self.mean[SCALARS] * scale).to(self.shift)
+        self.scale[_SCALARS] = scale.to(self.scale)
+        self.shift[_SCALARS] = -(self.mean[_SCALARS] * scale).to(self.shift)
         for kind in _VECTORS:
             length = self.square[kind].sum().sqrt().clamp_min(SMALLEST_SPREAD)
             self.scale[kind] = length.reciprocal().to(self.scale)
-
-
-assert GRAVITY.stop == TARGET.start, "the vectors of a row stay as they are"

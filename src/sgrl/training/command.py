@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sgrl.training.interrupt import InterruptedTrainingError
 from sgrl.training.loop import TrainingFailedError, train
 from sgrl.training.settings import TrainSettings
 
 
-def train_command(settings: TrainSettings) -> None:
+def train_command(settings: TrainSettings) -> Path:
     """Train a policy on one body or many, in a folder of its own, and go on after a stop.
 
     Example: sgrl train --method set --bodies 3d_hopper_5_full --steps 200000 --seed 1
+
+    Returns the run's folder.
     """
     try:
-        train(settings)
+        return train(settings)
     except InterruptedTrainingError as stop:
         print(stop, flush=True)
         # What a shell reports of a process that a signal ended.

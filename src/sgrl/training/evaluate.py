@@ -208,7 +208,9 @@ def eval_command(
     if random:
         policies["random"] = random_policy(seed)
     # What ships with the package is not written to.
-    parent = policy.run if policy.run.parent != SHIPPED else Path("runs") / policy.run.name
+    parent = (
+        policy.run if policy.run.resolve().parent != SHIPPED else Path("runs") / policy.run.name
+    )
     with _new_folder(out, parent / "evaluations") as folder:
         results = []
         for label, each in policies.items():

@@ -52,8 +52,14 @@ def train(settings: TrainSettings) -> Path:
     SIGINT and SIGTERM save the run and raise InterruptedTrainingError. A full disk or a loss
     that is not a number raises TrainingFailedError, which says from where one can go on.
     """
+    fresh = settings.resume is None
     if settings.resume is not None:
         run = find_run(settings.resume, settings.runs)
+        if run.is_published():
+            raise ValueError(
+                f"{settings.resume} is a published policy, which only acts; start a new run with "
+                f"--init-from {settings.resume}"
+            )
         settings = resumed_settings(settings, run.settings())
     else:
         settings = resolve_settings(settings)
@@ -74,17 +80,20 @@ def train(settings: TrainSettings) -> Path:
             training = Training(settings, run)
             training.prepare(say)
         except BaseException:
-            if settings.resume is None and not list_checkpoints(run.checkpoints):
+            if fresh and not list_checkpoints(run.checkpoints):
                 shutil.rmtree(run.path)  # made above, and nothing was trained in it
             raise
         run.write_settings(settings)
+        if not fresh:
+            run.note_process()
         try:
             with TrainingProgress(training.steps, training.goal, console) as progress:
                 training.run(progress)
         except (InterruptedTrainingError, TrainingFailedError) as error:
             run.log(str(error))
             raise
-        say(f"finished {run.path} at {training.steps:,} steps")
+        how = "finished" if training.steps >= training.goal else "out of time in"
+        say(f"{how} {run.path} at {training.steps:,} steps")
     return run.path
 
 
@@ -268,10 +277,10 @@ class Training:
     def _restore(self, checkpoint: Checkpoint) -> None:
         facts = checkpoint.facts
         for name in ("method", "preset", "algorithm", "bodies"):
-            own = getattr(self.settings, name)
-            if type(own)(facts[name]) != own:
+            own, found = getattr(self.settings, name), facts.get(name)
+            if found is None or type(own)(found) != own:
                 raise ValueError(
-                    f"the checkpoint is not of this run: its {name} is {facts[name]}, not {own}"
+                    f"the checkpoint is not of this run: its {name} is {found}, not {own}"
                 )
         arrays: dict[str, dict[str, Any]] = {"learner": {}}
         for name, array in checkpoint.arrays.items():

@@ -103,7 +103,10 @@ class TrainingProgress:
         by_steps = max(0, self._goal - steps) / rate if rate else math.inf
         seconds = min(by_steps, seconds_left)
         left = f"{format_seconds(seconds)} left" if seconds < math.inf else "time left unknown"
-        line = f"{steps:,} of {self._goal:,} steps, {rate:,.0f} steps/s, {left}"
+        done = (
+            f"{steps:,} of {self._goal:,} steps" if by_steps <= seconds_left else f"{steps:,} steps"
+        )
+        line = f"{done}, {rate:,.0f} steps/s, {left}"
         self.console.print(f"{line}, {shown}" if returns else line, markup=False)
 
 

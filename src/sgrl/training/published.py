@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -50,40 +51,69 @@ def publish(
     say: Callable[[str], None] = print,
 ) -> Path:
     """Write the newest weights of a run and their card to a new folder."""
+    if episodes < 2:
+        raise ValueError(f"a card needs 2 episodes or more to tell a spread, not {episodes}")
     if out.exists():
         raise FileExistsError(f"{out} exists; name a folder that does not")
     found = find_run(run)
-    policy = load_policy(found.path)
-    card = make_card(policy, found, out.name, episodes=episodes, threads=threads, say=say)
+    if found.is_published():
+        raise ValueError(f"{found.path} is published already: copy its folder")
+    folder, _ = read_policy_weights(found)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as made:
+        # Copied first: a training that goes on removes its older checkpoints.
         draft = Run(Path(made) / out.name)
-        draft.path.mkdir()
+        (draft.checkpoints / folder.name).mkdir(parents=True)
+        for name in (WEIGHTS, FACTS):
+            shutil.copyfile(folder / name, draft.checkpoints / folder.name / name)
         # Folders of the machine that trained it are nobody's business.
         draft.write_settings(
             replace(found.settings(), runs=Path("runs"), resume=None, init_from=None, name=out.name)
         )
-        folder, _ = read_policy_weights(found, policy.checkpoint)
-        (draft.checkpoints / folder.name).mkdir(parents=True)
-        for name in (WEIGHTS, FACTS):
-            shutil.copyfile(folder / name, draft.checkpoints / folder.name / name)
+        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+        card = _made(found, out.name, facts["seconds"]) | _measured(
+            load_policy(draft.path), episodes, threads, say
+        )
         (draft.path / "card.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
         (draft.path / "card.md").write_text(format_card(card), encoding="utf-8")
         draft.path.rename(out)
     return out
 
 
-def make_card(
-    policy: TrainedPolicy,
-    run: Run,
-    name: str,
-    *,
-    episodes: int,
-    threads: int,
-    say: Callable[[str], None],
+def _made(run: Run, name: str, seconds: float) -> dict[str, Any]:
+    """How a policy was made."""
+    settings, versions = run.settings(), run.versions()
+    before = find_run(settings.init_from).versions()["processes"] if settings.init_from else []
+    return {
+        "name": name,
+        "method": settings.method,
+        "preset": settings.preset,
+        "algorithm": settings.algorithm,
+        "variant": settings.variant,
+        "bodies": list(settings.bodies),
+        "hours": seconds / 3600,
+        "threads": settings.threads,
+        "seed": settings.seed,
+        "commands": [_public(one["command"]) for one in (*before, *versions["processes"])],
+        "commits": list(dict.fromkeys(one["commit"] for one in versions["processes"])),
+        "versions": {key: versions[key] for key in ("python", "torch", "mujoco")},
+        "licence": LICENCE,
+    }
+
+
+def _public(command: str) -> str:
+    """A command without the folder that its runs were put in."""
+    words = shlex.split(command)
+    if "--runs" in words:
+        place = words.index("--runs")
+        del words[place : place + 2]
+    return shlex.join(words)
+
+
+def _measured(
+    policy: TrainedPolicy, episodes: int, threads: int, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Everything that is known of a policy, measured on all bodies of its families."""
-    settings, versions = policy.settings, run.versions()
+    """What a policy can do, on all bodies of its families."""
     seen = {body.name for body in policy.bodies}
     relatives = _relatives(policy)
     results = []
@@ -108,23 +138,8 @@ def make_card(
             facing.append(
                 {"body": body.name, "angle": angle, "metres": gained[0], "metres_se": gained[1]}
             )
-    folder, _ = read_policy_weights(run, policy.checkpoint)
-    seconds = json.loads((folder / FACTS).read_text(encoding="utf-8"))["seconds"]
     return {
-        "name": name,
-        "method": settings.method,
-        "preset": settings.preset,
-        "algorithm": settings.algorithm,
-        "variant": settings.variant,
-        "bodies": list(settings.bodies),
         "steps": policy.checkpoint,
-        "hours": seconds / 3600,
-        "threads": settings.threads,
-        "seed": settings.seed,
-        "command": versions["command"],
-        "commit": versions["commit"],
-        "versions": {key: versions[key] for key in ("python", "torch", "mujoco")},
-        "licence": LICENCE,
         "episodes": episodes,
         "results": results,
         "facing": facing,
@@ -162,9 +177,10 @@ def format_card(card: dict[str, Any]) -> str:
         f"{card['threads']} {'core' if card['threads'] == 1 else 'cores'}. Licence: "
         f"{card['licence']}.",
         "",
-        f"    {card['command']}",
+        *(f"    {command}" for command in card["commands"]),
         "",
-        f"Commit {card['commit']}, seed {card['seed']}, Python {card['versions']['python']}, "
+        f"Commit {', '.join(commit or 'not recorded' for commit in card['commits'])}, "
+        f"seed {card['seed']}, Python {card['versions']['python']}, "
         f"torch {card['versions']['torch']}, mujoco {card['versions']['mujoco']}.",
         "",
         f"Returns of the deterministic policy, mean and standard error of {card['episodes']} "

@@ -2,7 +2,7 @@
 
 runs/set-3d_hopper_5_full-seed1/
   settings.json      TrainSettings, resolved
-  versions.json      of Python and the packages, the commit, the command
+  versions.json      of Python and the packages; command and commit of each process
   metrics.csv        a row every `log_every` steps
   tensorboard/       the same for TensorBoard
   checkpoints/       a folder for each of the last few, named by its steps
@@ -18,6 +18,7 @@ import json
 import os
 import platform
 import secrets
+import shlex
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from sgrl.training.settings import TrainSettings, settings_from_json, settings_to_json
 
@@ -78,11 +80,23 @@ class Run:
         """Its name and some random digits, so that no other run anywhere has the same."""
         return f"{self.path.name}-{self.versions()['id']}"
 
-    def versions(self) -> dict[str, str | None]:
-        """Of Python and the packages, the commit, the command."""
+    def versions(self) -> dict[str, Any]:
+        """Of Python and the packages, and the command and commit of each process."""
         text = (self.path / "versions.json").read_text(encoding="utf-8")
-        found: dict[str, str | None] = json.loads(text)
+        found: dict[str, Any] = json.loads(text)
         return found
+
+    def is_published(self) -> bool:
+        """Whether it is a policy to act with, without what training needs."""
+        return (self.path / "card.json").is_file()
+
+    def note_process(self) -> None:
+        """Record the command and commit of a process that goes on with this run."""
+        versions = self.versions()
+        versions["processes"] = [*versions["processes"], _process()]
+        draft = self.path / "versions.draft"
+        draft.write_text(json.dumps(versions, indent=2) + "\n", encoding="utf-8")
+        os.replace(draft, self.path / "versions.json")
 
     def log(self, message: str) -> None:
         """Append a line with the time to log.txt."""
@@ -154,14 +168,21 @@ def find_run(where: str | Path, runs: Path = Path("runs")) -> Run:
     raise FileNotFoundError(f"there is no run {where}; {hint}")
 
 
-def _versions() -> dict[str, str | None]:
-    versions: dict[str, str | None] = {
+def _process() -> dict[str, str | None]:
+    """What made this process do what it does."""
+    return {
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "commit": _commit(),
+        "started": time.strftime("%Y-%m-%d %H:%M:%S%z"),
+    }
+
+
+def _versions() -> dict[str, Any]:
+    versions: dict[str, Any] = {
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "commit": _commit(),
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "id": secrets.token_hex(4),
-        "started": time.strftime("%Y-%m-%d %H:%M:%S%z"),
+        "processes": [_process()],
     }
     for package in RECORDED_PACKAGES:
         try:

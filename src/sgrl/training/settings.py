@@ -56,8 +56,8 @@ class TrainSettings:
     seed: int = 0
     """Of everything random."""
     copies: int | None = None
-    """Copies of each body that are stepped side by side: 4 with TD3, 64 shared by the bodies
-    with PPO."""
+    """Copies of each body that are stepped side by side: 4 with TD3; with PPO 64 shared by the
+    bodies, but at least 4 of each."""
     device: str = "cpu"
     """Where the networks live, as PyTorch names it."""
     threads: int = 0
@@ -84,7 +84,7 @@ class TrainSettings:
     name: str | None = None
     """The run's folder; a number is added if it exists. By default method, bodies and seed."""
     resume: Path | None = None
-    """Go on with this run from its last checkpoint; only the number of steps may be changed."""
+    """Go on with this run from its last checkpoint; only steps, minutes and wandb may change."""
     init_from: Path | None = None
     """Start from the weights of this run; bodies and variant may differ."""
     wandb: bool = False
@@ -177,6 +177,13 @@ def _check_numbers(settings: TrainSettings) -> None:
         for name in TD3_ONLY:
             if getattr(settings, name) != fields[name]:
                 raise ValueError(f"{name} is a setting of TD3; PPO has none")
+    others = {"ppo": (settings.td3, Td3Config()), "td3": (settings.ppo, PpoConfig())}
+    given, default = others[settings.algorithm]
+    if given != default:
+        raise ValueError(
+            f"{type(given).__name__} is not at its defaults, but the algorithm is "
+            f"{settings.algorithm}"
+        )
     if not 0 <= settings.seed < 2**32:
         raise ValueError(f"a seed is a whole number from 0 to 2**32 - 1, not {settings.seed}")
 
@@ -214,7 +221,9 @@ def resumed_settings(asked: TrainSettings, recorded: TrainSettings) -> TrainSett
                 f"not {value!r} (start a new one with init_from instead)"
             )
     steps = recorded.steps if asked.steps is None else asked.steps
-    minutes = recorded.minutes if asked.minutes is None else asked.minutes
+    # Who asks for more steps does not want to be stopped by a time that is over.
+    minutes = recorded.minutes if asked.steps is None else None
+    minutes = minutes if asked.minutes is None else asked.minutes
     changed = replace(recorded, steps=steps, minutes=minutes, wandb=asked.wandb or recorded.wandb)
     _check_numbers(changed)
     _check_packages(changed)
