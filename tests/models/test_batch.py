@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from sgrl.envs.observation import FEATURES, split
-from sgrl.models.batch import CACHED_LAYOUTS, LimbBatch, layout_of
-from sgrl.models.layout import _layouts
+from sgrl.models.batch import LimbBatch, layout_of
+from sgrl.models.layout import CACHED_LAYOUTS, CACHED_ROWS, _layouts
 from sgrl.morphology import get_body
 
 WALKER = get_body("3d_walker_7_full")
@@ -49,20 +49,6 @@ def test_pad_and_back():
     assert torch.autograd.gradcheck(layout.unpad, layout.pad(double).detach().requires_grad_())
 
 
-def test_groups_pad_small_bodies_less():
-    layout = layout_of((WALKER, HOPPER, PAIR), [1, 0, 2, 1, 0])
-    groups = layout.by_size.groups
-    assert [group.rows.tolist() for group in groups] == [[0, 2, 3], [1, 4]]
-    assert [group.max_limbs for group in groups] == [3, 7]
-    x = torch.randn(layout.num_limbs, 2, dtype=torch.float64, requires_grad=True)
-    for grouping in (layout.by_size, layout.together):
-        parts = grouping.pad(x)
-        assert torch.equal(parts[-1][-1], x[-7:])
-        assert torch.equal(grouping.unpad(parts), x)
-        assert torch.autograd.gradcheck(lambda x, g=grouping: g.unpad(g.pad(x)), x)
-    assert [part.shape for part in layout.by_size.pad(x)] == [(3, 3, 2), (2, 7, 2)]
-
-
 def test_padding_is_free_without_gaps():
     layout = layout_of((WALKER,), [0, 0, 0])
     x = torch.randn(21, 4)
@@ -80,16 +66,6 @@ def test_rows_and_limbs(rows):
     torch.testing.assert_close(layout.row_mean(spread), values)
     torch.testing.assert_close(layout.row_sum(spread), values * layout.counts[:, None])
     torch.testing.assert_close(layout.row_mean(spread[:, 0]), values[:, 0])
-
-
-def test_values_of_bodies_reach_their_limbs():
-    layout = layout_of((WALKER, HOPPER), [1, 0, 1])
-    table = torch.randn(2, 7, 4)
-    limbs = layout.by_limb(table)
-    for limb, (row, index) in enumerate(zip(layout.limb_row, layout.limb_index, strict=True)):
-        assert torch.equal(limbs[limb], table[layout.row_body[row], index])
-    alone = layout_of((WALKER,), [0, 0])
-    assert torch.equal(alone.by_limb(table[:1]), table[0].repeat(2, 1))
 
 
 def test_actions_to_rows_and_back():
@@ -164,3 +140,7 @@ def test_the_cache_of_layouts_is_bounded():
     for rows in range(1, CACHED_LAYOUTS + 50):
         layout_of((HOPPER,), [0] * rows)
     assert len(_layouts) == CACHED_LAYOUTS
+    for first in range(6):
+        layout_of((HOPPER, WALKER), [0] * (first + 1) + [1] * (CACHED_ROWS // 4))
+    mixed = [layout for layout in _layouts.values() if not layout.alike]
+    assert len(mixed) == 3

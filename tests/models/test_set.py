@@ -12,7 +12,7 @@ from sgrl.models.batch import layout_of
 from sgrl.models.network import ACTOR, CRITIC, VALUE
 from sgrl.models.set import ABLATIONS, PRESETS, Set, SetConfig, SetLayer, ablate
 from sgrl.models.states import random_batch
-from sgrl.models.vectors import gram, shorten
+from sgrl.models.vectors import map_products, shorten
 from sgrl.morphology import body_names, resolve_bodies
 from sgrl.symmetry import transform
 
@@ -23,18 +23,18 @@ BODIES = resolve_bodies(
 
 def test_attention_by_hand(grow):
     """Two limbs, one head, one number each for query, key and value."""
-    layout = layout_of((grow(2),), [0])
+    packing = layout_of((grow(2),), [0]).packing
     qkv = torch.tensor([[1.0, 0.0, 2.0], [0.0, math.log(3.0), 10.0]])
     vectors = torch.tensor([[[1.0], [0.0], [0.0]], [[0.0], [4.0], [0.0]]])
     # Limb 0 has logits (0, ln 3): weights 1/4 and 3/4. Limb 1 has (0, 0): a half each.
-    weights = attention_weights(layout, qkv, 1)
+    weights = attention_weights(packing, qkv, 1)
     torch.testing.assert_close(weights[0, 0], torch.tensor([[0.25, 0.75], [0.5, 0.5]]))
-    scalars, moved = attend(layout, qkv, 1, vectors)
+    scalars, moved = attend(packing, qkv, 1, None, vectors, move=torch.tensor([[2.0]]))
     torch.testing.assert_close(scalars, torch.tensor([[8.0], [6.0]]))
-    torch.testing.assert_close(moved[..., 0], torch.tensor([[0.25, 3.0, 0.0], [0.5, 2.0, 0.0]]))
+    torch.testing.assert_close(moved[..., 0], torch.tensor([[0.5, 6.0, 0.0], [1.0, 4.0, 0.0]]))
     # A bias of ln 3 on what limb 1 hears from itself: a quarter and three quarters.
     bias = torch.tensor([[[[0.0, 0.0], [0.0, math.log(3.0)]]]])
-    scalars, _ = attend(layout, qkv, 1, bias=bias)
+    scalars, _ = attend(packing, qkv, 1, bias)
     torch.testing.assert_close(scalars, torch.tensor([[8.0], [8.0]]))
 
 
@@ -85,37 +85,46 @@ def test_one_layer_is_the_equations(grow):
         z = z + np.column_stack((z, gravity, target)) @ matrix
         new_vectors.append(z / np.sqrt(1 + (z**2).sum() / channels))
 
-    layout = layout_of((grow(2),), [0])
-    got_h, got = layer(layout, torch.from_numpy(h), torch.from_numpy(np.stack(stacked)))
+    packing = layout_of((grow(2),), [0]).packing
+    got_h, got = layer(packing, torch.from_numpy(h), torch.from_numpy(np.stack(stacked)))
     np.testing.assert_allclose(got_h.detach(), new_h, atol=1e-12)
     np.testing.assert_allclose(got.detach()[..., :channels], new_vectors, atol=1e-12)
     np.testing.assert_allclose(got.detach()[..., channels:], np.stack(stacked)[..., channels:])
 
 
-def test_gram_and_shorten_have_the_right_gradients():
+@pytest.mark.parametrize("outputs", [4, 20], ids=["few", "many"])
+def test_maps_of_inner_products(outputs):
+    torch.manual_seed(0)
+    vectors = torch.randn(4, 3, 5, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(outputs, 15, dtype=torch.float64, requires_grad=True)
+    rows, columns = torch.triu_indices(5, 5)
+    products = (vectors.transpose(1, 2) @ vectors)[:, rows, columns]
+    torch.testing.assert_close(map_products(vectors, weight), products @ weight.T)
+    assert torch.autograd.gradcheck(map_products, (vectors, weight))
+
+
+def test_shorten_has_the_right_gradients():
     torch.manual_seed(0)
     vectors = torch.randn(4, 3, 5, dtype=torch.float64, requires_grad=True)
     fields = torch.randn(4, 3, 2, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(gram, vectors)
     assert torch.autograd.gradcheck(shorten, (vectors, fields))
     assert torch.autograd.gradcheck(shorten, (vectors, fields[..., :0].detach()))
-    rows, columns = torch.triu_indices(5, 5)
-    products = vectors.transpose(1, 2) @ vectors
-    torch.testing.assert_close(gram(vectors), products[:, rows, columns])
 
 
 @pytest.mark.parametrize("rows", [[0, 1, 0], [1, 1]])
 def test_attention_has_the_right_gradients(grow, rows):
     torch.manual_seed(0)
-    layout = layout_of((grow(2), grow(4)), rows)
-    qkv = torch.randn(layout.num_limbs, 12, dtype=torch.float64, requires_grad=True)
-    vectors = torch.randn(layout.num_limbs, 3, 2, dtype=torch.float64, requires_grad=True)
-    shape = (1, 2, layout.max_limbs, layout.max_limbs)
-    bias = torch.randn(shape, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(
-        lambda *x: attend(layout, x[0], 2, *x[1:]), (qkv, vectors, bias)
-    )
-    assert torch.autograd.gradcheck(lambda x: attend(layout, x, 2)[0], (qkv,))
+    packing = layout_of((grow(2), grow(4)), rows).packing
+    slots = packing.bins * packing.size
+    qkv = torch.randn(slots, 12, dtype=torch.float64, requires_grad=True)
+    vectors = torch.randn(slots, 3, 2, dtype=torch.float64, requires_grad=True)
+    move = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    for bins in (1, packing.bins):
+        shape = (2, bins, packing.size, packing.size)
+        bias = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+        inputs = (qkv, bias, vectors, move)
+        assert torch.autograd.gradcheck(lambda q, *x: attend(packing, q, 2, *x), inputs)
+    assert torch.autograd.gradcheck(lambda x: attend(packing, x, 2)[0], (qkv,))
 
 
 def _turns(seed: int) -> dict[str, torch.Tensor]:
@@ -179,9 +188,9 @@ def test_torques_follow_the_hinge_axes():
     batch = random_batch(BODIES)
     h, stacked = network._inputs(batch, None)
     for layer in network.layers:
-        h, stacked = layer(batch.layout, h, stacked)
+        h, stacked = layer(batch.layout.packing, h, stacked)
     factors = network.read_out(torch.relu(network.hidden(network.invariants(h, stacked))))
-    torque = torch.einsum("lik,lk->li", stacked, factors)
+    torque = batch.layout.packing.unpack(torch.einsum("lik,lk->li", stacked, factors))
     expected = torch.einsum("li,lai->la", torque, batch.vectors[:, 3:])
     torch.testing.assert_close(network(batch), expected)
     assert network(batch)[batch.layout.is_torso].abs().max() == 0

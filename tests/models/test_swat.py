@@ -18,7 +18,8 @@ HOPPER = get_body("3d_hopper_3_shin")
 def test_traversal_embedding_is_three_embeddings_side_by_side():
     """Limb 4 of the walker, the left thigh, is at places 4, 5 and 4 (see test_graph)."""
     embedding = TraversalEmbedding(7)
-    found = embedding(layout_of((WALKER, HOPPER), [1, 0]))
+    packing = layout_of((WALKER, HOPPER), [1, 0]).packing
+    found = packing.unpack(embedding(packing).flatten(0, 1))
     left_thigh = found[3 + 4]
     table = embedding.table
     expected = torch.cat((table[4, :3], table[5, 3:5], table[4, 5:]))
@@ -27,7 +28,7 @@ def test_traversal_embedding_is_three_embeddings_side_by_side():
 
 def test_places_beyond_the_table_share_the_last(grow):
     chain = grow(MAX_PLACES + 3, "chain")
-    found = TraversalEmbedding(6)(layout_of((chain,), [0]))
+    (found,) = TraversalEmbedding(6)(layout_of((chain,), [0, 0]).packing)
     assert torch.equal(found[-1, :2], found[MAX_PLACES - 1, :2])
     assert not torch.equal(found[-1, :2], found[MAX_PLACES - 2, :2])
 
@@ -36,11 +37,17 @@ def test_relation_bias_is_a_linear_map_of_the_relations():
     bias = RelationBias(2).double()
     with torch.no_grad():
         bias.map.weight[:] = torch.tensor([[1.0, 0.0, 0.0], [0.0, 2.0, -1.0]])
-    found = bias(layout_of((WALKER, HOPPER), [1, 0, 1]))
+    # The walker fills a bin, the hoppers share the other. Rows of a relation hear, and
+    # columns are heard; in attention it is the other way around.
+    found = bias(layout_of((WALKER, HOPPER), [1, 0, 1]).packing)
     assert found.shape == (2, 2, 7, 7)
-    pagerank, laplacian, distance = torch.tensor(graph_of(HOPPER).relations).unbind(-1)
-    torch.testing.assert_close(found[1, 0, :3, :3], pagerank)
-    torch.testing.assert_close(found[1, 1, :3, :3], 2 * laplacian - distance)
+    for body, part in ((WALKER, slice(0, 7)), (HOPPER, slice(0, 3)), (HOPPER, slice(3, 6))):
+        bin_ = int(body is HOPPER)
+        pagerank, laplacian, distance = torch.tensor(graph_of(body).relations).unbind(-1)
+        torch.testing.assert_close(found[0, bin_, part, part], pagerank.T)
+        torch.testing.assert_close(found[1, bin_, part, part], (2 * laplacian - distance).T)
+    alone = bias(layout_of((WALKER, HOPPER), [1, 1, 1]).packing)
+    torch.testing.assert_close(alone, found[:, 1:, :3, :3])
 
 
 @pytest.mark.parametrize("structure", [True, False], ids=["swat", "amorpheus"])

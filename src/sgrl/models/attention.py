@@ -1,9 +1,14 @@
 """Attention between the limbs of a row, written for many short rows on a CPU.
 
 Rows have 2 to some 40 limbs, so the products are small and PyTorch's own softmax over
-such a short last dimension would cost more than all of them together. `attend` is
-therefore one function with its gradient written out. The same weights move the scalars
-(each head its own) and the vectors (every head all of them).
+such a short dimension would cost more than all of them together. `attend` is therefore one
+function with its gradient written out. The same weights move the scalars (each head its
+own) and the vectors (every head all of them).
+
+Weights are kept as (heads, bins, heard limb, hearing limb). Of batched products of small
+matrices those with a transposed second factor take three times as long as others, and in
+this order only queries and incoming gradients, once for all heads, have to be transposed
+to avoid them.
 """
 
 from __future__ import annotations
@@ -12,15 +17,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding
 
-from sgrl.models.layout import BatchLayout, RowGroup
+from sgrl.models.packing import Packing
 from sgrl.morphology.graph import NUM_RELATIONS, NUM_TRAVERSALS
 
 MAX_PLACES = 64
 """Places in a traversal that have an embedding of their own; later ones share the last."""
-WIDE = 256
-"""From this width of queries, keys and values on, padding costs more than a second call."""
 RECTIFIED = 2**0.5
 """Gain of a layer whose outputs are rectified, which halves their mean square."""
 LOGIT_GAIN = 1.5
@@ -28,38 +30,34 @@ LOGIT_GAIN = 1.5
 
 
 def attend(
-    layout: BatchLayout,
+    packing: Packing,
     qkv: Tensor,
     heads: int,
-    vectors: Tensor | None = None,
     bias: Tensor | None = None,
+    vectors: Tensor | None = None,
+    move: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attention of each limb to all limbs of its row.
+    """Attention of each limb to all limbs of its row; all tensors are packed.
 
-    `qkv` (limbs, 3 * width) holds queries, keys and values, each head by head; `vectors`
-    are (limbs, 3, channels) or absent; `bias` (bodies or 1, heads, max_limbs, max_limbs) is
-    added to the logits. Gives scalars (limbs, width) and vectors (limbs, 3, heads * channels).
+    `qkv` (slots, 3 * width) holds queries, keys and values, each head by head; `bias`
+    (heads, 1 or bins, size, size) is added to the logits. Gives scalars (slots, width), and
+    of `vectors` (slots, 3, channels) what the heads hear of them, mixed by the weights
+    `move` (outputs, heads * channels): (slots, 3, outputs).
     """
-    grouping = layout.by_size if qkv.shape[-1] >= WIDE else layout.together
-    parts = grouping.pad(qkv)
-    vector_parts = [None] * len(parts) if vectors is None else grouping.pad(vectors)
-    heard, moved = [], []
-    for group, part, vector_part in zip(grouping.groups, parts, vector_parts, strict=True):
-        inputs = (part, vector_part, _bias_of(group, bias), heads)
-        scalars, moved_part = _Attend.apply(*inputs)  # type: ignore[no-untyped-call]
-        heard.append(scalars)
-        moved.append(moved_part)
-    return grouping.unpad(heard), None if vectors is None else grouping.unpad(moved)
+    bias = _masked(packing, bias)
+    flat = None if vectors is None else vectors.view(packing.bins, packing.size, -1)
+    inputs = (qkv.view(packing.bins, packing.size, -1), bias, flat, move, heads)
+    heard, moved = _Attend.apply(*inputs)  # type: ignore[no-untyped-call]
+    return heard.flatten(0, 1), None if moved is None else moved.view(len(qkv), 3, -1)
 
 
 def attention_weights(
-    layout: BatchLayout, qkv: Tensor, heads: int, bias: Tensor | None = None
+    packing: Packing, qkv: Tensor, heads: int, bias: Tensor | None = None
 ) -> Tensor:
-    """(rows, heads, max_limbs, max_limbs): how much a limb (row) listens to each (column)."""
-    (group,) = layout.together.groups
-    (part,) = layout.together.pad(qkv)
-    queries, keys, _ = _by_head(part, heads)
-    return _weights(queries, keys, _bias_of(group, bias)).transpose(0, 1)
+    """(rows, heads, size, size): how much a limb (row) listens to each (column)."""
+    queries, keys, _ = qkv.view(packing.bins, packing.size, -1).chunk(3, dim=-1)
+    weights = _weights(queries, keys, _masked(packing, bias), heads)
+    return packing.by_row(weights.permute(1, 0, 3, 2))
 
 
 def add_product(x: Tensor, factors: Tensor, weight: Tensor) -> Tensor:
@@ -68,102 +66,106 @@ def add_product(x: Tensor, factors: Tensor, weight: Tensor) -> Tensor:
     return added.view_as(x)
 
 
-def _bias_of(group: RowGroup, bias: Tensor | None) -> Tensor | None:
-    """(rows or 1, heads, limbs, limbs): the bias of a group's rows, and that of its gaps."""
-    if bias is None:
-        return group.gap_bias
-    limbs = group.max_limbs
-    bias = bias[..., :limbs, :limbs]
-    if len(bias) > 1:
-        bias = embedding(group.row_body, bias.flatten(1)).view(-1, *bias.shape[1:])
-    return bias if group.gap_bias is None else bias + group.gap_bias.to(bias.dtype)
+def add_by_bin(x: Tensor, per_bin: Tensor) -> Tensor:
+    """(slots, width) plus (1 or bins, size, width): what each bin, or each alike, adds."""
+    return (x.view(-1, *per_bin.shape[1:]) + per_bin).flatten(0, 1)
 
 
-Heads = tuple[Tensor, ...]
-"""A tensor for each head, (rows, limbs, ...): slices of a larger one where they are read.
-
-Matrix products read slices as fast as whole tensors, but write them far more slowly.
-"""
-
-
-def _by_head(qkv: Tensor, heads: int) -> tuple[Heads, Heads, Heads]:
-    """Queries, keys and values (rows, limbs, width / heads) of (rows, limbs, 3 * width)."""
-    parts = qkv.chunk(3 * heads, dim=-1)
-    return parts[:heads], parts[heads : 2 * heads], parts[2 * heads :]
+def _masked(packing: Packing, bias: Tensor | None) -> Tensor | None:
+    """The bias with that between rows which share a bin."""
+    if bias is None or packing.mask is None:
+        return packing.mask if bias is None else bias
+    return bias + packing.mask.to(bias.dtype)
 
 
-def _weights(queries: Heads, keys: Heads, bias: Tensor | None) -> Tensor:
-    """(heads, rows, limbs, limbs): softmax over the last."""
-    rows, limbs, width = queries[0].shape
-    weights = queries[0].new_empty(len(queries), rows, limbs, limbs)
+def _weights(queries: Tensor, keys: Tensor, bias: Tensor | None, heads: int) -> Tensor:
+    """(heads, bins, size, size): softmax over the limbs that are heard."""
+    bins, size, width = queries.shape
+    transposed = queries.transpose(1, 2).contiguous()
+    weights = queries.new_empty(heads, bins, size, size)
     if bias is not None:
-        weights.copy_(bias.transpose(0, 1))
-    for logits, query, key in zip(weights, queries, keys, strict=True):
-        beta = 0 if bias is None else 1
-        logits.baddbmm_(query, key.transpose(1, 2), beta=beta, alpha=width**-0.5)
-    weights -= weights.amax(dim=-1, keepdim=True)
-    # What is below, the gaps among it, would be 1e-26 of a limb's attention at most. Of much
-    # smaller numbers `exp` is some hundred times slower.
+        weights.copy_(bias)
+    alpha, beta = (width / heads) ** -0.5, 0 if bias is None else 1
+    parts = zip(weights, keys.chunk(heads, -1), transposed.chunk(heads, 1), strict=True)
+    for logits, key, query in parts:
+        logits.baddbmm_(key, query, beta=beta, alpha=alpha)
+    weights -= weights.amax(dim=-2, keepdim=True)
+    # What is below, other rows among it, would be 1e-26 of a limb's attention at most. Of
+    # much smaller numbers `exp` is some hundred times slower.
     weights.clamp_min_(-60.0).exp_()
-    weights /= weights.sum(dim=-1, keepdim=True)
+    weights /= weights.sum(dim=-2, keepdim=True)
     return weights
 
 
 class _Attend(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, qkv: Tensor, vectors: Tensor | None, bias: Tensor | None, heads: int
+        ctx: Any,
+        qkv: Tensor,
+        bias: Tensor | None,
+        vectors: Tensor | None,
+        move: Tensor | None,
+        heads: int,
     ) -> tuple[Tensor, Tensor | None]:
-        """(rows, limbs, 3 * width), (rows, limbs, 3, channels) to (rows, limbs, width) and
-        (rows, limbs, 3, heads * channels)."""
-        queries, keys, values = _by_head(qkv, heads)
-        weights = _weights(queries, keys, bias)
-        scalars = torch.cat([w.bmm(v) for w, v in zip(weights, values, strict=True)], dim=-1)
-        moved = None
-        if vectors is not None:
-            flat = vectors.flatten(2)
-            moved = torch.cat([w.bmm(flat).view_as(vectors) for w in weights], dim=-1)
-        ctx.save_for_backward(qkv, vectors, weights)
+        """(bins, size, 3 * width), (bins, size, 3 * channels) to (bins, size, width) and
+        (bins, size, 3 * outputs)."""
+        queries, keys, values = qkv.chunk(3, dim=-1)
+        weights = _weights(queries, keys, bias, heads)
+        hearing = weights.transpose(2, 3)
+        parts = zip(hearing, values.chunk(heads, -1), strict=True)
+        heard = torch.cat([w.bmm(v) for w, v in parts], dim=-1)
+        moved = mixed = None
+        if vectors is not None and move is not None:
+            # Mixed before they are heard: heads then add up in place.
+            bins, size, _ = vectors.shape
+            mixed = vectors.new_empty(heads, bins, size, 3 * len(move))
+            for to_hear, part in zip(mixed, move.chunk(heads, -1), strict=True):
+                torch.mm(vectors.view(-1, part.shape[1]), part.t(), out=to_hear.view(-1, len(move)))
+            moved = hearing[0].bmm(mixed[0])
+            for w, to_hear in zip(hearing[1:], mixed[1:], strict=True):
+                moved.baddbmm_(w, to_hear)
+        ctx.save_for_backward(qkv, vectors, move, weights, mixed)
         ctx.bias_shape = None if bias is None else bias.shape
-        return scalars, moved
+        return heard, moved
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(
-        ctx: Any, grad_scalars: Tensor, grad_moved: Tensor | None
-    ) -> tuple[Tensor, Tensor | None, Tensor | None, None]:
-        qkv, vectors, weights = ctx.saved_tensors
+        ctx: Any, grad_heard: Tensor, grad_moved: Tensor | None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, None]:
+        qkv, vectors, move, weights, mixed = ctx.saved_tensors
         heads = len(weights)
-        queries, keys, values = _by_head(qkv, heads)
+        queries, keys, values = (part.chunk(heads, -1) for part in qkv.chunk(3, dim=-1))
         grad = torch.empty_like(weights)
-        grad_values = []
-        parts = zip(weights, values, grad, grad_scalars.chunk(heads, dim=-1), strict=True)
-        for weight, value, grad_weight, grad_head in parts:
-            grad_values.append(weight.transpose(1, 2).bmm(grad_head))
-            torch.bmm(grad_head, value.transpose(1, 2), out=grad_weight)
-        grad_vectors = None
+        by_head = grad_heard.transpose(1, 2).contiguous().chunk(heads, 1)
+        for grad_weight, value, grad_head in zip(grad, values, by_head, strict=True):
+            torch.bmm(value, grad_head, out=grad_weight)
+        grad_values = [w.bmm(g) for w, g in zip(weights, grad_heard.chunk(heads, -1), strict=True)]
+        grad_vectors = grad_move = None
         if vectors is not None and grad_moved is not None:
-            flat = vectors.flatten(2)
-            grad_flat = torch.zeros_like(flat)
-            vector_parts = zip(weights, grad, grad_moved.chunk(heads, dim=-1), strict=True)
-            for weight, grad_weight, grad_head in vector_parts:
-                grad_head = grad_head.flatten(2)
-                grad_flat.baddbmm_(weight.transpose(1, 2), grad_head)
-                grad_weight.baddbmm_(grad_head, flat.transpose(1, 2))
-            grad_vectors = grad_flat.view_as(vectors)
+            transposed = grad_moved.transpose(1, 2).contiguous()
+            for grad_weight, to_hear in zip(grad, mixed, strict=True):
+                grad_weight.baddbmm_(to_hear, transposed)
+            grad_mixed = [w.bmm(grad_moved).view(-1, len(move)) for w in weights]
+            flat, parts = vectors.view(-1, move.shape[1] // heads), move.chunk(heads, -1)
+            if ctx.needs_input_grad[2]:
+                grad_flat = grad_mixed[0] @ parts[0]
+                for g, part in zip(grad_mixed[1:], parts[1:], strict=True):
+                    grad_flat.addmm_(g, part)
+                grad_vectors = grad_flat.view_as(vectors)
+            if ctx.needs_input_grad[3]:
+                grad_move = torch.cat([g.t() @ flat for g in grad_mixed], dim=-1)
         # Through the softmax: p * (g - sum(p * g)).
         grad *= weights
-        grad -= weights * grad.sum(dim=-1, keepdim=True)
-        grad_bias = None
-        if ctx.needs_input_grad[2]:
-            grad_bias = grad.transpose(0, 1).sum_to_size(ctx.bias_shape)
+        grad -= weights * grad.sum(dim=-2, keepdim=True)
+        grad_bias = grad.sum_to_size(ctx.bias_shape) if ctx.needs_input_grad[1] else None
         grad_logits = grad * queries[0].shape[-1] ** -0.5
-        grad_queries = [g.bmm(key) for g, key in zip(grad_logits, keys, strict=True)]
-        grad_keys = [
-            g.transpose(1, 2).bmm(query) for g, query in zip(grad_logits, queries, strict=True)
+        grad_queries = [
+            g.transpose(1, 2).bmm(key) for g, key in zip(grad_logits, keys, strict=True)
         ]
+        grad_keys = [g.bmm(query) for g, query in zip(grad_logits, queries, strict=True)]
         grad_qkv = torch.cat(grad_queries + grad_keys + grad_values, dim=-1)
-        return grad_qkv, grad_vectors, grad_bias, None
+        return grad_qkv, grad_bias, grad_vectors, grad_move, None
 
 
 class TraversalEmbedding(nn.Module):
@@ -178,16 +180,18 @@ class TraversalEmbedding(nn.Module):
         super().__init__()
         if width < NUM_TRAVERSALS:
             raise ValueError(f"an embedding of {NUM_TRAVERSALS} traversals can't be {width} wide")
-        self.width = width
         self.table = nn.Parameter(0.1 * torch.randn(MAX_PLACES, width))
+        # Column c belongs to traversal 3 c / width.
+        owner = torch.arange(width) * NUM_TRAVERSALS // width
+        own = owner == torch.arange(NUM_TRAVERSALS).unsqueeze(1)
+        self.register_buffer("own", own.unsqueeze(1), persistent=False)
 
-    def forward(self, layout: BatchLayout) -> Tensor:
-        """(limbs, width)."""
-        # Looked up for each body, not for each limb of the batch. Column c belongs to
-        # traversal 3 c / width.
-        places = layout.body_places(self.width, MAX_PLACES)
-        found = self.table.gather(0, places)
-        return layout.by_limb(found.view(len(layout.bodies), layout.max_limbs, self.width))
+    def forward(self, packing: Packing) -> Tensor:
+        """(1 or bins, size, width)."""
+        places = min(MAX_PLACES, packing.size)
+        # A product with one-hot rows: its gradient, unlike that of a look-up, is one too.
+        table = (self.table[:places] * self.get_buffer("own")).flatten(0, 1)
+        return packing.traversals(places, table.dtype) @ table
 
 
 class RelationBias(nn.Module):
@@ -200,7 +204,7 @@ class RelationBias(nn.Module):
         super().__init__()
         self.map = nn.Linear(NUM_RELATIONS, heads, bias=False)
 
-    def forward(self, layout: BatchLayout) -> Tensor:
-        """(bodies, heads, max_limbs, max_limbs)."""
-        bias: Tensor = self.map(layout.relations(self.map.weight.dtype))
-        return bias.permute(0, 3, 1, 2)
+    def forward(self, packing: Packing) -> Tensor:
+        """(heads, 1 or bins, size, size): of the limb that is heard to the hearing one."""
+        relations = packing.relations(self.map.weight.dtype)
+        return (self.map.weight @ relations.flatten(1)).view(-1, *relations.shape[1:])

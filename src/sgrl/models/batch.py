@@ -23,10 +23,10 @@ from sgrl.envs.observation import (
     TARGET,
     VELOCITIES,
 )
-from sgrl.models.layout import CACHED_LAYOUTS, BatchLayout, layout_of
+from sgrl.models.layout import BatchLayout, layout_of
 from sgrl.morphology import Morphology
 
-__all__ = ["CACHED_LAYOUTS", "BatchLayout", "LimbBatch", "layout_of"]
+__all__ = ["BatchLayout", "LimbBatch", "layout_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,14 +96,24 @@ class LimbBatch:
         return self.vectors * (square_length + 1).rsqrt().sqrt()
 
     @cached_property
-    def tamed_channels(self) -> Tensor:
-        """(limbs, 3, 6): `tamed` with the coordinate in the middle."""
-        return self.tamed.transpose(1, 2).contiguous()
-
-    @cached_property
     def fields(self) -> Tensor:
         """(limbs, 3, 2): gravity and target direction, for each limb."""
         return self.layout.spread(torch.stack((self.gravity, self.target), dim=-1))
+
+    @cached_property
+    def packed_channels(self) -> Tensor:
+        """(slots, 3, 6): `tamed`, packed, with the coordinate in the middle."""
+        return self.layout.packing.pack(self.tamed).transpose(1, 2).contiguous()
+
+    @cached_property
+    def packed_scalars(self) -> Tensor:
+        """(slots, 17): see `BatchLayout.packing`."""
+        return self.layout.packing.pack(self.scalars)
+
+    @cached_property
+    def packed_fields(self) -> Tensor:
+        """(slots, 3, 2)."""
+        return self.layout.packing.pack(self.fields)
 
     def replace(self, **changes: Any) -> LimbBatch:
         """A batch with some parts changed."""

@@ -19,13 +19,14 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from sgrl.envs.observation import VECTOR_NAMES
-from sgrl.models.batch import CACHED_LAYOUTS, BatchLayout, LimbBatch
+from sgrl.models.batch import BatchLayout, LimbBatch
 from sgrl.morphology import Morphology
 from sgrl.symmetry import transform, turn_onto_x
 
@@ -120,8 +121,16 @@ class _Sources:
     """The first hinge's axis is enough in every row."""
 
 
-@lru_cache(maxsize=CACHED_LAYOUTS)
+_found: WeakKeyDictionary[BatchLayout, _Sources] = WeakKeyDictionary()
+
+
 def _sources(layout: BatchLayout) -> _Sources:
+    if layout not in _found:
+        _found[layout] = _find_sources(layout)
+    return _found[layout]
+
+
+def _find_sources(layout: BatchLayout) -> _Sources:
     limbs, weights = zip(*(_source(body) for body in layout.bodies), strict=True)
     limb = torch.tensor(limbs, device=layout.device)[layout.row_body] + layout.torsos
     weight = torch.tensor(weights, dtype=torch.float64, device=layout.device)[layout.row_body]

@@ -1,9 +1,9 @@
 """Which limbs a batch has: its structure, worked out once and found again.
 
 Rows lie limb after limb in one long list, so layers that work on a limb cost what the
-limbs cost, whatever the bodies. Where limbs must meet, `BatchLayout.pad` brings them to
-`(rows, max_limbs, ...)` and `unpad` takes them back; both are views when all rows have as
-many limbs.
+limbs cost, whatever the bodies. `BatchLayout.pad` brings them to `(rows, max_limbs, ...)`
+and `unpad` takes them back; both are views when all rows have as many limbs. Where limbs
+attend to limbs they are packed more closely: `BatchLayout.packing`.
 """
 
 from __future__ import annotations
@@ -17,59 +17,16 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
-from torch.nn.functional import embedding
 
-from sgrl.models.padding import Gather, Repeat, Scatter
+from sgrl.models.bodies import BodySet
+from sgrl.models.packing import Packing
+from sgrl.models.padding import Gather, Scatter
 from sgrl.morphology import Morphology
-from sgrl.morphology.graph import NUM_RELATIONS, NUM_TRAVERSALS, graph_of
 
 CACHED_LAYOUTS = 256
-"""Layouts kept; the least recently used goes first. One of 100 rows is about 50 kB."""
-
-
-def _shares(width: int, parts: int) -> NDArray[np.int64]:
-    """(width,): the part that each column belongs to, as evenly as can be."""
-    return np.arange(width) * parts // width
-
-
-class _BodySet:
-    """The structure of some bodies, laid end to end; NumPy until a layout asks for it."""
-
-    def __init__(self, bodies: tuple[Morphology, ...]) -> None:
-        self.bodies = bodies
-        self.counts = np.array([body.num_limbs for body in bodies])
-        self.starts = np.cumsum(self.counts) - self.counts
-        self._graphs = tuple(graph_of(body) for body in bodies)
-        self._relations: dict[tuple[torch.dtype, torch.device], Tensor] = {}
-        self._places: dict[tuple[int, int, int, torch.device], Tensor] = {}
-
-    @cached_property
-    def per_limb(self) -> dict[str, NDArray[np.int64]]:
-        """What a `Graph` says of each limb, (limbs of all bodies,)."""
-        names = ("parents", "child_slots", "depths")
-        return {n: np.concatenate([getattr(g, n) for g in self._graphs]) for n in names}
-
-    def places(self, limbs: int, width: int, places: int, device: torch.device) -> Tensor:
-        """(bodies * limbs, width): see `BatchLayout.body_places`."""
-        key = (limbs, width, places, device)
-        if key not in self._places:
-            table = np.zeros((len(self.bodies), self.counts.max(), NUM_TRAVERSALS), np.int64)
-            for body, graph, count in zip(table, self._graphs, self.counts, strict=True):
-                body[:count] = graph.traversals
-            columns = np.minimum(table, places - 1)[:, :limbs, _shares(width, NUM_TRAVERSALS)]
-            self._places[key] = torch.from_numpy(columns.reshape(-1, width)).to(device)
-        return self._places[key]
-
-    def relations(self, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """(bodies, limbs, limbs, 3), zero in the gaps."""
-        key = (dtype, device)
-        if key not in self._relations:
-            size = self.counts.max()
-            table = np.zeros((len(self.bodies), size, size, NUM_RELATIONS))
-            for body, graph, limbs in zip(table, self._graphs, self.counts, strict=True):
-                body[:limbs, :limbs] = graph.relations
-            self._relations[key] = torch.from_numpy(table).to(device, dtype)
-        return self._relations[key]
+"""Layouts kept; the least recently used goes first."""
+CACHED_ROWS = 16_384
+"""Rows of all kept layouts that mix bodies together, some 3 kB each; others are small."""
 
 
 class BatchLayout:
@@ -79,7 +36,7 @@ class BatchLayout:
     `device`; limbs are row after row, each row in the order of its body tree.
     """
 
-    def __init__(self, body_set: _BodySet, rows: NDArray[np.int64], device: torch.device) -> None:
+    def __init__(self, body_set: BodySet, rows: NDArray[np.int64], device: torch.device) -> None:
         self.bodies = body_set.bodies
         self.device = device
         self.num_rows = len(rows)
@@ -90,6 +47,8 @@ class BatchLayout:
         self.max_limbs = int(self._counts.max())
         self.uniform = self.num_limbs == self.num_rows * self.max_limbs
         """All rows have as many limbs: padding is free."""
+        self.alike = bool((rows == rows[0]).all())
+        """All rows are of one body."""
         self._starts = np.cumsum(self._counts) - self._counts
         self._limb_row = np.repeat(np.arange(self.num_rows), self._counts)
         self._limb_index = np.arange(self.num_limbs) - self._starts[self._limb_row]
@@ -160,32 +119,10 @@ class BatchLayout:
         ends = np.cumsum(np.bincount(depths))[:-1]
         return tuple(self._tensor(level) for level in np.split(order, ends))
 
-    def body_places(self, width: int, places: int) -> Tensor:
-        """(bodies * max_limbs, width): the place of a limb in the traversals, the columns
-        shared out evenly among them; places from `places` on are the last one's.
-
-        Per body, not per row: look them up first, then `by_limb`.
-        """
-        return self._body_set.places(self.max_limbs, width, places, self.device)
-
-    def relations(self, dtype: torch.dtype) -> Tensor:
-        """(bodies, max_limbs, max_limbs, 3): relations in each body; 0 in the gaps.
-
-        Per body, not per row: map them first, then give each row its body's. Limbs beyond
-        `max_limbs`, of bodies with no row here, are left out.
-        """
-        size = self.max_limbs
-        return self._body_set.relations(dtype, self.device)[:, :size, :size]
-
     @cached_property
     def _places(self) -> Tensor:
         """(limbs,): where each limb goes in the padded list (rows * max_limbs)."""
         return self._tensor(self._limb_row * self.max_limbs + self._limb_index)
-
-    @cached_property
-    def _body_places(self) -> Tensor:
-        """(limbs,): where each limb is found in a list (bodies * max_limbs)."""
-        return self._tensor(self._rows[self._limb_row] * self.max_limbs + self._limb_index)
 
     def pad(self, x: Tensor) -> Tensor:
         """(limbs, ...) to (rows, max_limbs, ...), zero in the gaps; a view without gaps."""
@@ -201,21 +138,9 @@ class BatchLayout:
         return x
 
     @cached_property
-    def together(self) -> Grouping:
-        """All rows padded to the largest body."""
-        return Grouping(self, (np.arange(self.num_rows),))
-
-    @cached_property
-    def by_size(self) -> Grouping:
-        """Rows of small and of large bodies apart, so that the small are padded less."""
-        if self.uniform:
-            return self.together
-        # Attention costs the square of the padded size.
-        sizes = np.unique(self._counts)
-        small = self._counts <= sizes[:, None]
-        cost = small.sum(axis=1) * sizes**2 + (~small).sum(axis=1) * self.max_limbs**2
-        best = small[np.argmin(cost)]
-        return Grouping(self, (np.flatnonzero(best), np.flatnonzero(~best)))
+    def packing(self) -> Packing:
+        """The limbs in bins of one size, for networks whose limbs attend to each other."""
+        return Packing(self._body_set, self._rows, self._counts, self.device)
 
     def row_sum(self, x: Tensor) -> Tensor:
         """(limbs, ...) to (rows, ...): over the limbs of a row."""
@@ -235,12 +160,6 @@ class BatchLayout:
             return x.unsqueeze(1).expand(shape).reshape(self.num_limbs, *x.shape[1:])
         return x.index_select(0, self.limb_row)
 
-    def by_limb(self, x: Tensor) -> Tensor:
-        """(bodies, max_limbs, width) to (limbs, width): a body's values to all its rows."""
-        if len(self.bodies) == 1:
-            return x.expand(self.num_rows, -1, -1).flatten(0, 1)
-        return embedding(self._body_places, x.flatten(0, 1))
-
     def actions_to_rows(self, per_limb: Tensor) -> Tensor:
         """(limbs, 3) to (rows, 3 * (max_limbs - 1)): the torso left out, 0 in the gaps."""
         return self.pad(per_limb)[:, 1:].flatten(1)
@@ -257,81 +176,29 @@ class BatchLayout:
         return self.unpad(torch.nn.functional.pad(limbs, (0, 0, 1, 0)))
 
 
-class RowGroup:
-    """Some rows of a batch, padded to the largest of them."""
-
-    def __init__(self, layout: BatchLayout, rows: NDArray[np.int64]) -> None:
-        counts = layout._counts[rows]
-        self.rows = rows
-        """Numbers of the rows in the batch."""
-        self.max_limbs = int(counts.max())
-        places = np.arange(self.max_limbs)
-        self.is_limb = places < counts[:, None]
-        """(rows, max_limbs) of bool: where a place holds a limb."""
-        inside = np.minimum(places, counts[:, None] - 1)
-        self.sources = (layout._starts[rows, None] + inside).ravel()
-        """(rows * max_limbs,): the limb at each place; the row's last one for a gap."""
-        self.row_body = layout._tensor(layout._rows[rows])
-        """(rows,): index into the batch's bodies."""
-        self.gap_bias: Tensor | None = None
-        """(rows, 1, 1, max_limbs): minus infinity in the gaps, for attention logits."""
-        if not self.is_limb.all():
-            bias = np.where(self.is_limb, 0.0, -np.inf).astype(np.float32)
-            self.gap_bias = layout._tensor(bias[:, None, None])
-
-
-class Grouping:
-    """The rows of a batch in groups, each padded by itself."""
-
-    def __init__(self, layout: BatchLayout, groups: Sequence[NDArray[np.int64]]) -> None:
-        self.groups = tuple(RowGroup(layout, rows) for rows in groups if rows.size)
-        self._sizes = [group.sources.size for group in self.groups]
-        self._free = layout.uniform
-        if not self._free:
-            sources = np.concatenate([group.sources for group in self.groups])
-            is_limb = np.concatenate([group.is_limb.ravel() for group in self.groups])
-            places = np.empty(layout.num_limbs, np.int64)
-            places[sources[is_limb]] = np.flatnonzero(is_limb)
-            self._sources, self._places = layout._tensor(sources), layout._tensor(places)
-
-    def pad(self, x: Tensor) -> list[Tensor]:
-        """(limbs, ...) to (group's rows, group's max_limbs, ...) for each group.
-
-        Gaps hold anything finite. What depends on them must not be used: no gradient goes
-        through them.
-        """
-        if not self._free:
-            x = Repeat.apply(x, self._sources, self._places)  # type: ignore[no-untyped-call]
-        parts = torch.split(x, self._sizes)
-        return [
-            part.view(len(group.rows), group.max_limbs, *x.shape[1:])
-            for group, part in zip(self.groups, parts, strict=True)
-        ]
-
-    def unpad(self, parts: Sequence[Tensor]) -> Tensor:
-        """The inverse of `pad`."""
-        flat = [part.flatten(0, 1) for part in parts]
-        x = flat[0] if len(flat) == 1 else torch.cat(flat)
-        if not self._free:
-            x = Gather.apply(x, self._places)  # type: ignore[no-untyped-call]
-        return x
-
-
 class _Cache(OrderedDict[Any, Any]):
     """The most recently used things, found by a key that may hold ids of their bodies."""
+
+    def __init__(self, rows_of: Callable[[Any], int]) -> None:
+        """`rows_of` tells how many of the `CACHED_ROWS` a thing takes."""
+        super().__init__()
+        self._rows_of = rows_of
+        self._rows = 0
 
     def find(self, key: Any, make: Callable[[], Any]) -> Any:
         if key in self:
             self.move_to_end(key)
-        else:
-            self[key] = make()
-            if len(self) > CACHED_LAYOUTS:
-                self.popitem(last=False)
-        return self[key]
+            return self[key]
+        self[key] = made = make()
+        self._rows += self._rows_of(made)
+        while len(self) > 1 and (len(self) > CACHED_LAYOUTS or self._rows > CACHED_ROWS):
+            _, oldest = self.popitem(last=False)
+            self._rows -= self._rows_of(oldest)
+        return made
 
 
-_layouts = _Cache()
-_body_sets = _Cache()
+_layouts = _Cache(lambda layout: 0 if layout.alike else layout.num_rows)
+_body_sets = _Cache(lambda body_set: 0)
 
 
 def layout_of(
@@ -352,7 +219,7 @@ def layout_of(
     given, where = tuple(bodies), torch.device(device)
     _, body_set = _body_sets.find(
         tuple(map(id, given)),
-        lambda: (given, _body_sets.find(given, lambda: _BodySet(given))),
+        lambda: (given, _body_sets.find(given, lambda: BodySet(given))),
     )
     layout: BatchLayout = _layouts.find(
         (id(body_set), rows.tobytes(), where), lambda: BatchLayout(body_set, rows, where)

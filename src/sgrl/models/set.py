@@ -22,14 +22,16 @@ from sgrl.models.attention import (
     RECTIFIED,
     RelationBias,
     TraversalEmbedding,
+    add_by_bin,
     add_product,
     attend,
     attention_weights,
 )
-from sgrl.models.batch import BatchLayout, LimbBatch
+from sgrl.models.batch import LimbBatch
 from sgrl.models.mlp import OUTPUT_GAIN, linear
 from sgrl.models.network import LimbNetwork, Role
-from sgrl.models.vectors import gram, shorten
+from sgrl.models.packing import Packing
+from sgrl.models.vectors import map_products, shorten
 
 AXES = slice(3, 6)
 """The hinge axes among the six vectors of a limb."""
@@ -163,10 +165,11 @@ class Invariants(nn.Module):
     def forward(self, h: Tensor, stacked: Tensor | None) -> Tensor:
         embedding: Tensor = self.read(h)
         if self.has_vectors and stacked is not None:
-            products = gram(stacked)
-            if self.gram_in is not None:
-                products = torch.relu_(self.gram_in(products))
-            embedding = add_product(embedding, products, self.gram_out.weight)
+            if self.gram_in is None:
+                embedding = embedding + map_products(stacked, self.gram_out.weight)
+            else:
+                inner = map_products(stacked, self.gram_in.weight).add_(self.gram_in.bias)
+                embedding = add_product(embedding, torch.relu_(inner), self.gram_out.weight)
         return torch.relu_(embedding)
 
 
@@ -204,39 +207,42 @@ class SetLayer(nn.Module):
         self.hidden = linear(width, sum(self.split), RECTIFIED)
 
     def forward(
-        self, layout: BatchLayout, h: Tensor, stacked: Tensor | None
+        self, packing: Packing, h: Tensor, stacked: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """Scalars (limbs, embedding) and [Z, g, d] (limbs, 3, matrix), both renewed."""
-        qkv, bias = self._logits(layout, h, stacked)
-        heard, moved = attend(layout, qkv, self.heads, stacked, bias)
+        """Scalars (slots, embedding) and [Z, g, d] (slots, 3, matrix), both renewed."""
+        qkv, bias = self._logits(packing, h, stacked)
+        move = None
+        if self.has_vectors:
+            # g and d stay as they are; what comes of them is not needed in the last layer.
+            rows_for_fields = self.num_fields if self.has_matrix else 0
+            move = functional.pad(self.move.weight, (0, 0, 0, rows_for_fields))
+        heard, moved = attend(packing, qkv, self.heads, bias, stacked, move)
         h = self.norm(add_product(h, heard, self.out.weight))
         hidden = torch.split(torch.relu_(self.hidden(h)), self.split, dim=-1)
         h = self.feed_forward_norm(add_product(h, hidden[0], self.feed_forward.weight))
-        if self.has_vectors and stacked is not None and moved is not None:
+        if stacked is not None and moved is not None:
             # Weights of a limb's attention sum to 1, so each head hears [u, g, d] with g and
             # d as they are (eq:mz).
             vectors, fields = stacked[..., : self.channels], stacked[..., self.channels :]
             if self.has_matrix:
-                nothing_for_fields = (0, 0, 0, self.num_fields)
-                weight = functional.pad(self.move.weight, nothing_for_fields)
-                stacked = add_product(stacked, moved, weight)
+                stacked = stacked + moved
                 matrix = self.matrix(hidden[1]).view(len(h), -1, self.channels)
                 vectors = torch.baddbmm(stacked[..., : self.channels], stacked, matrix)
             else:
-                vectors = add_product(vectors, moved, self.move.weight)
+                vectors = vectors + moved
             stacked = shorten(vectors, fields)
         return h, stacked
 
-    def weights(self, layout: BatchLayout, h: Tensor, stacked: Tensor | None) -> Tensor:
+    def weights(self, packing: Packing, h: Tensor, stacked: Tensor | None) -> Tensor:
         """Attention (rows, heads, max_limbs, max_limbs) of this layer, to look at."""
-        qkv, bias = self._logits(layout, h, stacked)
-        return attention_weights(layout, qkv, self.heads, bias)
+        qkv, bias = self._logits(packing, h, stacked)
+        return attention_weights(packing, qkv, self.heads, bias)
 
     def _logits(
-        self, layout: BatchLayout, h: Tensor, stacked: Tensor | None
+        self, packing: Packing, h: Tensor, stacked: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         qkv = self.qkv(self.invariants(h, stacked))
-        return qkv, None if self.relations is None else self.relations(layout)
+        return qkv, None if self.relations is None else self.relations(packing)
 
 
 class Set(LimbNetwork):
@@ -266,41 +272,43 @@ class Set(LimbNetwork):
 
     def forward(self, batch: LimbBatch, action: Tensor | None = None) -> Tensor:
         """(limbs, 3) or (limbs, 1), not squashed."""
+        packing = batch.layout.packing
         h, stacked = self._inputs(batch, action)
         for layer in self.layers:
-            h, stacked = layer(batch.layout, h, stacked)
+            h, stacked = layer(packing, h, stacked)
         out: Tensor = self.read_out(torch.relu_(self.hidden(self.invariants(h, stacked))))
         if not self.projects or stacked is None:
-            return out
+            return packing.unpack(out)
         # eq:readout. The last layer of its MLP and W_T are one linear map.
-        torque = (stacked * out.unsqueeze(1)).sum(dim=-1)
+        torque = packing.unpack((stacked * out.unsqueeze(1)).sum(dim=-1))
         return (batch.vectors[:, AXES] * torque.unsqueeze(1)).sum(dim=-1)
 
     def attention(self, batch: LimbBatch, action: Tensor | None = None) -> list[Tensor]:
         """Attention of each layer, (rows, heads, max_limbs, max_limbs), to look at."""
+        packing = batch.layout.packing
         h, stacked = self._inputs(batch, action)
         found = []
         for layer in cast(list[SetLayer], self.layers):
-            found.append(layer.weights(batch.layout, h, stacked))
-            h, stacked = layer(batch.layout, h, stacked)
+            found.append(layer.weights(packing, h, stacked))
+            h, stacked = layer(packing, h, stacked)
         return found
 
     def _inputs(self, batch: LimbBatch, action: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Scalars (limbs, embedding) and [Z, g, d] (limbs, 3, matrix)."""
+        """Scalars (slots, embedding) and [Z, g, d] (slots, 3, matrix)."""
         self.check_action(action)
         config = self.config
-        scalars = [batch.scalars if config.height else batch.scalars[:, :-1]]
+        scalars = [batch.packed_scalars if config.height else batch.packed_scalars[:, :-1]]
         as_vectors = (config.gravity == "vector", config.target == "vector")
-        scalars += [batch.fields[..., i] for i in range(2) if not as_vectors[i]]
+        scalars += [batch.packed_fields[..., i] for i in range(2) if not as_vectors[i]]
         stacked = None
         if self.has_vectors:
-            fields = batch.fields[..., [i for i in range(2) if as_vectors[i]]]
-            stacked = shorten(self.embed_vectors(batch.tamed_channels), fields)
+            fields = batch.packed_fields[..., [i for i in range(2) if as_vectors[i]]]
+            stacked = shorten(self.embed_vectors(batch.packed_channels), fields)
         else:
-            scalars.append(batch.tamed.flatten(1))
+            scalars.append(batch.packed_channels.transpose(1, 2).flatten(1))
         if action is not None:
-            scalars.append(action)
+            scalars.append(batch.layout.packing.pack(action))
         h = self.embed(torch.cat(scalars, dim=-1))
         if self.traversals is not None:
-            h = h + self.traversals(batch.layout)
+            h = add_by_bin(h, self.traversals(batch.layout.packing))
         return h, stacked

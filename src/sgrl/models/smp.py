@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from sgrl.models.batch import CACHED_LAYOUTS, BatchLayout, LimbBatch
+from sgrl.models.batch import BatchLayout, LimbBatch
 from sgrl.models.mlp import linear, mlp
 from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role, flat_features
 
@@ -149,8 +149,16 @@ class _Tree:
     """Of each level but the first."""
 
 
-@lru_cache(maxsize=CACHED_LAYOUTS)
+_trees: WeakKeyDictionary[BatchLayout, _Tree] = WeakKeyDictionary()
+
+
 def _tree(layout: BatchLayout) -> _Tree:
+    if layout not in _trees:
+        _trees[layout] = _make_tree(layout)
+    return _trees[layout]
+
+
+def _make_tree(layout: BatchLayout) -> _Tree:
     order = torch.cat(layout.levels)
     places = order.argsort()
     sizes = [len(level) for level in layout.levels]

@@ -19,13 +19,15 @@ from sgrl.models.attention import (
     RECTIFIED,
     RelationBias,
     TraversalEmbedding,
+    add_by_bin,
     add_product,
     attend,
     attention_weights,
 )
-from sgrl.models.batch import BatchLayout, LimbBatch
+from sgrl.models.batch import LimbBatch
 from sgrl.models.mlp import OUTPUT_GAIN, linear
 from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role, flat_features
+from sgrl.models.packing import Packing
 
 
 @dataclass(frozen=True)
@@ -73,19 +75,19 @@ class SwatLayer(nn.Module):
         self.feed_forward = linear(config.hidden, width, 1.0, bias=False)
         self.feed_forward_norm = nn.LayerNorm(width)
 
-    def forward(self, layout: BatchLayout, h: Tensor) -> Tensor:
-        """(limbs, embedding) renewed."""
-        bias = None if self.relations is None else self.relations(layout)
-        heard, _ = attend(layout, self.qkv(h), self.heads, bias=bias)
+    def forward(self, packing: Packing, h: Tensor) -> Tensor:
+        """(slots, embedding) renewed."""
+        bias = None if self.relations is None else self.relations(packing)
+        heard, _ = attend(packing, self.qkv(h), self.heads, bias)
         h = self.norm(add_product(h, heard, self.out.weight))
         hidden = torch.relu_(self.hidden(h))
         renewed: Tensor = self.feed_forward_norm(add_product(h, hidden, self.feed_forward.weight))
         return renewed
 
-    def weights(self, layout: BatchLayout, h: Tensor) -> Tensor:
+    def weights(self, packing: Packing, h: Tensor) -> Tensor:
         """Attention (rows, heads, max_limbs, max_limbs) of this layer, to look at."""
-        bias = None if self.relations is None else self.relations(layout)
-        return attention_weights(layout, self.qkv(h), self.heads, bias)
+        bias = None if self.relations is None else self.relations(packing)
+        return attention_weights(packing, self.qkv(h), self.heads, bias)
 
 
 class Swat(LimbNetwork):
@@ -106,26 +108,28 @@ class Swat(LimbNetwork):
 
     def forward(self, batch: LimbBatch, action: Tensor | None = None) -> Tensor:
         """(limbs, 3) or (limbs, 1), not squashed."""
+        packing = batch.layout.packing
         raw, h = self._inputs(batch, action)
         for layer in self.layers:
-            h = layer(batch.layout, h)
+            h = layer(packing, h)
         out: Tensor = self.read_out(torch.relu_(self.decoder(torch.cat((h, raw), dim=-1))))
-        return out
+        return packing.unpack(out)
 
     def attention(self, batch: LimbBatch, action: Tensor | None = None) -> list[Tensor]:
         """Attention of each layer, (rows, heads, max_limbs, max_limbs), to look at."""
         _, h = self._inputs(batch, action)
         found = []
         for layer in cast(list[SwatLayer], self.layers):
-            found.append(layer.weights(batch.layout, h))
-            h = layer(batch.layout, h)
+            found.append(layer.weights(batch.layout.packing, h))
+            h = layer(batch.layout.packing, h)
         return found
 
     def _inputs(self, batch: LimbBatch, action: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The raw input (limbs, 41 or 44) and its embedding (limbs, embedding)."""
+        """The raw input (slots, 41 or 44) and its embedding (slots, embedding)."""
         self.check_action(action)
-        raw = flat_features(batch)
+        packing = batch.layout.packing
+        raw = packing.pack(flat_features(batch))
         if action is not None:
-            raw = torch.cat((raw, action), dim=-1)
+            raw = torch.cat((raw, packing.pack(action)), dim=-1)
         h = self.embed(raw)
-        return raw, h if self.traversals is None else h + self.traversals(batch.layout)
+        return raw, h if self.traversals is None else add_by_bin(h, self.traversals(packing))

@@ -12,10 +12,13 @@ import torch
 from torch import Tensor
 
 
-def gram(vectors: Tensor) -> Tensor:
-    """All inner products of m vectors, each pair once: (n, 3, m) to (n, m * (m + 1) / 2)."""
-    products: Tensor = _Gram.apply(vectors)  # type: ignore[no-untyped-call]
-    return products
+def map_products(vectors: Tensor, weight: Tensor) -> Tensor:
+    """A linear map of the inner products of m vectors: (n, 3, m) to (n, outputs).
+
+    `weight` is (outputs, m * (m + 1) / 2): each pair once, those of the first vector first.
+    """
+    mapped: Tensor = _MapProducts.apply(vectors, weight)  # type: ignore[no-untyped-call]
+    return mapped
 
 
 def shorten(vectors: Tensor, fields: Tensor) -> Tensor:
@@ -30,40 +33,60 @@ def shorten(vectors: Tensor, fields: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def _pairs(size: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Where the pairs i <= j lie in a flat matrix, and the pair of each entry of the matrix."""
+def _pairs(size: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Where the pairs i <= j lie in a flat matrix, the pair of each entry of the matrix, and
+    how often a vector stands in a pair: 2 if with itself, else 1."""
     rows, columns = torch.triu_indices(size, size, device=device)
     pair_of = torch.empty(size, size, dtype=torch.long, device=device)
     pair_of[rows, columns] = pair_of[columns, rows] = torch.arange(len(rows), device=device)
-    return rows * size + columns, pair_of.flatten()
+    return rows * size + columns, pair_of.flatten(), 1 + (rows == columns).long()
 
 
-class _Gram(torch.autograd.Function):
+class _MapProducts(torch.autograd.Function):
+    """Either the weights are spread over the whole symmetric matrix of inner products, or its
+    pairs are picked out for them. The first doubles a product that is small if there are few
+    outputs, the second moves numbers about for each limb."""
+
     @staticmethod
-    def forward(ctx: Any, vectors: Tensor) -> Tensor:
-        ctx.save_for_backward(vectors)
+    def forward(ctx: Any, vectors: Tensor, weight: Tensor) -> Tensor:
         size = vectors.shape[-1]
-        upper, _ = _pairs(size, vectors.device)
-        products = torch.bmm(vectors.transpose(1, 2), vectors)
-        return products.view(-1, size * size).index_select(1, upper)
+        upper, pair_of, often = _pairs(size, vectors.device)
+        products = torch.bmm(vectors.transpose(1, 2), vectors).flatten(1)
+        doubled = weight * often
+        ctx.spread = weight.shape[0] < weight.shape[1] // 2
+        if ctx.spread:
+            doubled = doubled.index_select(1, pair_of)
+            mapped = torch.mm(products, (doubled / 2).t())
+        else:
+            products = products.index_select(1, upper)
+            mapped = torch.mm(products, weight.t())
+        ctx.save_for_backward(vectors, products, doubled)
+        return mapped
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (vectors,) = ctx.saved_tensors
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        vectors, products, doubled = ctx.saved_tensors
         size = vectors.shape[-1]
-        _, pair_of = _pairs(size, vectors.device)
-        both = grad.index_select(1, pair_of).view(-1, size, size)
-        # A vector is on both sides of its product with itself.
-        both.diagonal(dim1=1, dim2=2).mul_(2)
-        return torch.bmm(vectors, both)
+        upper, pair_of, _ = _pairs(size, vectors.device)
+        grad_vectors = grad_weight = None
+        if ctx.needs_input_grad[0]:
+            both = grad @ doubled
+            if not ctx.spread:
+                both = both.index_select(1, pair_of)
+            grad_vectors = torch.bmm(vectors, both.view(-1, size, size))
+        if ctx.needs_input_grad[1]:
+            grad_weight = grad.t() @ products
+            if ctx.spread:
+                grad_weight = grad_weight.index_select(1, upper)
+        return grad_vectors, grad_weight
 
 
 class _Shorten(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, fields: Tensor) -> Tensor:
         limbs, _, channels = vectors.shape
-        square = vectors.square().sum(dim=(1, 2))
+        square = torch.linalg.vecdot(vectors.flatten(1), vectors.flatten(1))
         scale = (square / channels + 1).rsqrt_().view(limbs, 1, 1)
         stacked = vectors.new_empty(limbs, 3, channels + fields.shape[-1])
         torch.mul(vectors, scale, out=stacked[..., :channels])
@@ -74,9 +97,9 @@ class _Shorten(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None]:
         stacked, scale = ctx.saved_tensors
         result, grad_result = stacked[..., : ctx.channels], grad[..., : ctx.channels]
-        along = (grad_result * result).sum(dim=(1, 2)) / ctx.channels
-        grad_vectors = torch.addcmul(grad_result, result, along.view(-1, 1, 1), value=-1)
-        return grad_vectors.mul_(scale), grad[..., ctx.channels :]
+        along = (grad_result * result).flatten(1).sum(dim=1) / -ctx.channels
+        grad_vectors = torch.addcmul(grad_result, result, along.view(-1, 1, 1)).mul_(scale)
+        return grad_vectors, grad[..., ctx.channels :] if ctx.needs_input_grad[1] else None

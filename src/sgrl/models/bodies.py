@@ -1,0 +1,59 @@
+"""The structure of some bodies as tables that layouts look up, worked out once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sgrl.morphology import Morphology
+from sgrl.morphology.graph import NUM_RELATIONS, NUM_TRAVERSALS, graph_of
+
+
+class BodySet:
+    """Some bodies, laid end to end; tables by body have room for the largest."""
+
+    def __init__(self, bodies: tuple[Morphology, ...]) -> None:
+        self.bodies = bodies
+        self.counts = np.array([body.num_limbs for body in bodies])
+        self.starts = np.cumsum(self.counts) - self.counts
+        self.size = int(self.counts.max())
+        """Limbs of the largest body."""
+        self._graphs = tuple(graph_of(body) for body in bodies)
+        self._tables: dict[tuple[int, torch.dtype, torch.device], Tensor] = {}
+
+    @cached_property
+    def per_limb(self) -> dict[str, NDArray[np.int64]]:
+        """What a `Graph` says of each limb, (limbs of all bodies,)."""
+        names = ("parents", "child_slots", "depths")
+        return {n: np.concatenate([getattr(g, n) for g in self._graphs]) for n in names}
+
+    def relations(self, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """(3, bodies * size * size), zero in the gaps: of the limb that comes first to the
+        one that comes second."""
+        key = (0, dtype, device)
+        if key not in self._tables:
+            table = np.zeros((len(self.bodies), self.size, self.size, NUM_RELATIONS))
+            for body, graph, limbs in zip(table, self._graphs, self.counts, strict=True):
+                body[:limbs, :limbs] = graph.relations
+            flat = np.ascontiguousarray(table.reshape(-1, NUM_RELATIONS).T)
+            self._tables[key] = torch.from_numpy(flat).to(device, dtype)
+        return self._tables[key]
+
+    def traversals(self, places: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """(bodies * size, 3 * places), one-hot for each traversal: a limb's place in it.
+
+        Places from `places` on are the last one's; gaps are zero.
+        """
+        key = (places, dtype, device)
+        if key not in self._tables:
+            table = np.zeros((len(self.bodies), self.size, NUM_TRAVERSALS, places))
+            for body, graph, limbs in zip(table, self._graphs, self.counts, strict=True):
+                found = np.minimum(graph.traversals, places - 1)[..., None]
+                np.put_along_axis(body[:limbs], found, 1.0, axis=-1)
+            flat = table.reshape(-1, NUM_TRAVERSALS * places)
+            self._tables[key] = torch.from_numpy(flat).to(device, dtype)
+        return self._tables[key]
