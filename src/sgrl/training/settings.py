@@ -242,7 +242,7 @@ def settings_from_json(text: str) -> TrainSettings:
         values: dict[str, Any] = json.loads(text)
         values["bodies"] = tuple(values["bodies"])
         values["td3"] = Td3Config(**values["td3"])
-        values["ppo"] = PpoConfig(**values["ppo"])
+        values["ppo"] = PpoConfig(**values.get("ppo", {}))
         for name in ("runs", "resume", "init_from"):
             values[name] = None if values[name] is None else Path(values[name])
         if values["network"] is not None:
