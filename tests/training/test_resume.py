@@ -1,9 +1,8 @@
-"""A run that is killed or stopped and resumed is, to the bit, one that was not."""
+"""A run that is stopped and resumed is, to the bit, one that was not; kills are in test_kill."""
 
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sgrl.training.checkpoint import list_checkpoints, read_checkpoint
+from sgrl.training.checkpoint import list_checkpoints
 from sgrl.training.loop import train
 from sgrl.training.run import Run
 from sgrl.training.settings import TrainSettings, settings_to_json
@@ -28,12 +27,8 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from sgrl.training.command import train_command
-from sgrl.training.settings import TrainSettings, settings_from_json
-given = Path(sys.argv[1])
-if given.suffix == ".json":
-    train_command(settings_from_json(given.read_text()))
-else:
-    train_command(TrainSettings(resume=given))
+from sgrl.training.settings import settings_from_json
+train_command(settings_from_json(Path(sys.argv[1]).read_text()))
 """
 
 
@@ -45,7 +40,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(given: Path) -> subprocess.Popen[str]:
-    """A process of its own that trains by a file of settings, or resumes a run."""
+    """A process of its own that trains by a file of settings."""
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-c", SCRIPT, str(given)],
         stdout=subprocess.PIPE,
@@ -65,25 +60,6 @@ def wait_for_news(process: subprocess.Popen[str], file: Path) -> None:
         time.sleep(0.002)
     assert process.poll() is None, process.communicate()[1]
     pytest.fail("no news in a minute")
-
-
-def test_killed_at_random_moments(tiny: Make, whole: Path, tmp_path: Path) -> None:
-    settings = tiny(steps=600, name="killed")
-    given = tmp_path / "settings.json"
-    given.write_text(settings_to_json(settings))
-    run = settings.runs / "killed"
-    for kill in range(2):
-        process = start(run if kill else given)
-        wait_for_news(process, run / "metrics.csv")
-        moment = random.uniform(0.0, 0.5)
-        print(f"kill {kill}: {moment} s after the first row")
-        time.sleep(moment)
-        process.kill()
-        process.communicate()
-        for folder in list_checkpoints(run / "checkpoints"):
-            read_checkpoint(folder)
-    train(TrainSettings(resume=run))
-    assert_same_run(run, whole)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -1,0 +1,155 @@
+"""Learning curves and final returns of finished or running trainings, from their folders.
+
+    python benchmarks/td3_curves.py runs/td3/* --figure docs/images/td3_curves.png
+
+Runs of one method on one body are seeds of each other. The figure has a panel for each body: the
+return of recent training episodes (with exploration) against steps, mean and range over seeds. The
+table has the return of each run's newest checkpoint by `sgrl eval`'s protocol: deterministic,
+episodes that no training has seen. Beside it stand random actions and none at all: a body that
+earns a bonus for being alive and does nothing falls late, and beats the random policy by far.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+import sgrl
+from sgrl.morphology import Morphology
+from sgrl.training.evaluate import Acts, evaluate, random_policy
+from sgrl.training.results import BodyResult
+from sgrl.training.run import Run, find_run
+
+COLOURS = ("#0b6e99", "#d9480f", "#5c940d", "#862e9c")
+"""Of the methods, in the order in which they appear."""
+
+
+class Still:
+    """Never moves a motor."""
+
+    def act(self, obs: NDArray[np.float32], body: Morphology, /) -> NDArray[np.float32]:
+        """Zeros."""
+        return np.zeros((len(obs), body.num_actions), np.float32)
+
+
+BASELINES: dict[str, Acts] = {"random actions": random_policy(), "no action": Still()}
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a run's metrics say."""
+
+    run: Run
+    method: str
+    body: str
+    seed: int
+    steps: NDArray[np.float64]
+    """(rows,)."""
+    returns: NDArray[np.float64]
+    """(rows,): mean over recent episodes, NaN before one has ended."""
+    updates: int
+    minutes: float
+
+
+def read_training(folder: Path) -> Training:
+    """A run on one body."""
+    run = find_run(folder)
+    settings = run.settings()
+    if len(settings.bodies) != 1:
+        raise ValueError(f"{folder} trains {len(settings.bodies)} bodies; curves are of one")
+    with open(run.metrics_file, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return Training(
+        run,
+        settings.method,
+        settings.bodies[0],
+        settings.seed,
+        np.array([float(row["steps"]) for row in rows]),
+        np.array([float(row["return"] or "nan") for row in rows]),
+        int(rows[-1]["updates"]),
+        float(rows[-1]["wall/seconds"]) / 60.0,
+    )
+
+
+def draw(trainings: list[Training], path: Path) -> None:
+    """A panel for each body, a line for each method, its seeds' range shaded."""
+    bodies = list(dict.fromkeys(training.body for training in trainings))
+    methods = list(dict.fromkeys(training.method for training in trainings))
+    mpl.rcParams |= {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+    figure = Figure(figsize=(4.2 * len(bodies), 3.2), layout="constrained", dpi=150)
+    for axes, body in zip(figure.subplots(1, len(bodies), squeeze=False)[0], bodies, strict=True):
+        for method, colour in zip(methods, COLOURS, strict=False):
+            seeds = [one for one in trainings if (one.body, one.method) == (body, method)]
+            if not seeds:
+                continue
+            # Rows of a run that still goes on are fewer.
+            rows = min(len(one.steps) for one in seeds)
+            steps = seeds[0].steps[:rows] / 1000
+            returns = np.array([one.returns[:rows] for one in seeds])
+            axes.plot(
+                steps,
+                returns.mean(axis=0),
+                color=colour,
+                label=f"{method}, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}",
+            )
+            axes.fill_between(
+                steps, returns.min(axis=0), returns.max(axis=0), color=colour, alpha=0.2, lw=0
+            )
+        axes.set(title=body, xlabel="thousand steps", xlim=(0, None))
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False, loc="upper left")
+    figure.axes[0].set_ylabel("return of training episodes")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+
+
+def mean_and_error(results: Iterable[BodyResult]) -> str:
+    """Over the episodes of all of them."""
+    values = [episode.total_reward for result in results for episode in result.episodes]
+    return f"{fmean(values):.1f} ± {np.std(values, ddof=1) / len(values) ** 0.5:.1f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", type=Path, nargs="+", help="folders of runs")
+    parser.add_argument("--figure", type=Path, default=Path("td3_curves.png"))
+    parser.add_argument("--episodes", type=int, default=100, help="of each run's evaluation")
+    parser.add_argument("--threads", type=int, default=0, help="of the physics; 0 for all cores")
+    args = parser.parse_args()
+    trainings = [read_training(folder) for folder in args.runs]
+    draw(trainings, args.figure)
+
+    def result(policy: Acts, body: str) -> BodyResult:
+        return evaluate(policy, body, episodes=args.episodes, threads=args.threads)[0]
+
+    print(f"wrote {args.figure}; returns ± standard error over episodes\n")
+    print("| body | method | return | of each seed | steps | updates | minutes |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
+    for body in dict.fromkeys(training.body for training in trainings):
+        own = [training for training in trainings if training.body == body]
+        for method in dict.fromkeys(training.method for training in own):
+            seeds = [training for training in own if training.method == method]
+            found = [result(sgrl.load_policy(training.run.path), body) for training in seeds]
+            each = ", ".join(f"{one.mean('total_reward'):.0f}" for one in found)
+            steps, updates = seeds[0].steps[-1], seeds[0].updates
+            minutes = fmean(training.minutes for training in seeds)
+            print(
+                f"| {body} | {method} | {mean_and_error(found)} | {each} "
+                f"| {steps:,.0f} | {updates:,} | {minutes:.0f} |",
+                flush=True,
+            )
+        for name, policy in BASELINES.items():
+            print(f"| {body} | {name} | {mean_and_error([result(policy, body)])} | | | | |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""Killed with SIGKILL at twenty random moments and resumed each time, a run loses nothing."""
+
+from __future__ import annotations
+
+import csv
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sgrl.training.checkpoint import list_checkpoints, read_checkpoint
+from sgrl.training.loop import train
+from sgrl.training.settings import settings_to_json
+
+from .tiny import TINY, assert_same_run
+
+KILLS = 20
+CHANGES = {"steps": 1600, "checkpoint_every": 60, "log_every": 20, "keep": 2}
+"""Checkpoints and rows come so often that kills hit all parts of their writing."""
+
+NURSERY = """
+import os, sys
+import sgrl.cli, sgrl.training.command
+import torch._dynamo, torch.utils.tensorboard  # which a training imports when it begins
+from sgrl.training.settings import settings_from_json
+
+for line in sys.stdin:
+    given = line.strip()
+    child = os.fork()
+    if child == 0:
+        if given.endswith(".json"):
+            sgrl.training.command.train_command(settings_from_json(open(given).read()))
+        else:
+            sys.argv = ["sgrl", "train", "--resume", given]
+            sgrl.cli.main()
+        sys.stderr.flush()
+        os._exit(0)
+    print(child, flush=True)
+    _, status = os.waitpid(child, 0)
+    print(os.waitstatus_to_exitcode(status), flush=True)
+"""
+"""Forks a process for each training it reads of, which spares them the imports: seconds each.
+
+Prints the process's id, and when it has ended its exit code.
+"""
+
+
+class Nursery:
+    """Starts trainings, one at a time, each in a process of its own."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = open(log, "a+")  # noqa: SIM115 (until close)
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", NURSERY],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            text=True,
+        )
+
+    def start(self, given: Path) -> int:
+        """Train by a file of settings, or resume a run; the id of the process that does."""
+        assert self._process.stdin is not None
+        print(given, file=self._process.stdin, flush=True)
+        return self._next_number()
+
+    def wait(self) -> int:
+        """The exit code of the training that was started; -9 after SIGKILL."""
+        return self._next_number()
+
+    def _next_number(self) -> int:
+        assert self._process.stdout is not None
+        # What the trainings themselves print comes the same way.
+        for line in self._process.stdout:
+            if line.strip().lstrip("-").isdigit():
+                return int(line)
+        pytest.fail(self.said())
+
+    def said(self) -> str:
+        self._log.seek(0)
+        return self._log.read()
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._log.close()
+
+
+@pytest.fixture
+def nursery(tmp_path: Path) -> Iterator[Nursery]:
+    nursery = Nursery(tmp_path / "errors.txt")
+    yield nursery
+    nursery.close()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "nothing happened in a minute"
+        time.sleep(0.0005)
+
+
+def wait_for_row(run: Path) -> None:
+    """Until a training writes a row, after it has cut off those that are written again."""
+    file = run / "metrics.csv"
+    before = file.stat().st_mtime_ns if file.exists() else 0
+    wait_until(lambda: file.exists() and file.stat().st_mtime_ns > before)
+    cut = file.stat().st_size
+    wait_until(lambda: file.stat().st_size > cut)
+
+
+def kill_while_writing(process: int, checkpoints: Path) -> None:
+    """Kill a process with a checkpoint half written: stop it to see whether that is so."""
+
+    def stopped_in_the_middle() -> bool:
+        if not any(checkpoints.glob(".*.draft")):
+            return False
+        os.kill(process, signal.SIGSTOP)
+        caught = any(checkpoints.glob(".*.draft"))
+        os.kill(process, signal.SIGKILL if caught else signal.SIGCONT)
+        return caught
+
+    # Not the draft that an earlier kill left, which is swept away with the next checkpoint.
+    wait_until(lambda: not any(checkpoints.glob(".*.draft")))
+    wait_until(stopped_in_the_middle)
+
+
+def test_killed_twenty_times(nursery: Nursery, tmp_path: Path) -> None:
+    whole = train(replace(TINY, **CHANGES, runs=tmp_path, name="whole"))
+    with open(whole / "metrics.csv", newline="") as file:
+        seconds = float(list(csv.DictReader(file))[-1]["wall/seconds"])
+    settings = replace(TINY, **CHANGES, runs=tmp_path, name="killed")
+    given, run = tmp_path / "settings.json", tmp_path / "killed"
+    given.write_text(settings_to_json(settings))
+    checkpoints = run / "checkpoints"
+    rng = random.Random(1)
+    reached = []
+    for kill in range(KILLS):
+        process = nursery.start(run if kill else given)
+        wait_until(run.exists)
+        if kill % 4 == 0:  # when it begins, or reads the last checkpoint
+            time.sleep(rng.uniform(0.0, 0.2) if kill else 0.0)
+            os.kill(process, signal.SIGKILL)
+        elif kill % 4 == 3:
+            kill_while_writing(process, checkpoints)
+        else:  # when it trains
+            wait_for_row(run)
+            time.sleep(rng.uniform(0.0, seconds / 8))
+            os.kill(process, signal.SIGKILL)
+        assert nursery.wait() == -signal.SIGKILL, nursery.said()
+        there = list_checkpoints(checkpoints)
+        for folder in there:
+            read_checkpoint(folder)
+        reached.append(int(there[-1].name) if there else 0)
+        print(f"kill {kill}: the last checkpoint is at {reached[-1]} steps")
+    assert reached[0] == 0
+    assert reached == sorted(reached)
+    assert len(set(reached)) > KILLS // 4
+    nursery.start(run)
+    assert nursery.wait() == 0, nursery.said()
+    assert_same_run(run, whole)
