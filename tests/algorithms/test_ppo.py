@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from sgrl.algorithms.ppo import HORIZONS, Batch, Ppo, PpoConfig, ReturnScale
-from sgrl.algorithms.rollout import Rollout
+from sgrl.algorithms.rollout import Rollout, Step
 from sgrl.envs.observation import ANGLES, FEATURES
 from sgrl.models.batch import LimbBatch
 from sgrl.models.monolithic import MonolithicConfig
@@ -38,16 +38,16 @@ def random_rollout(ppo, copies, steps=8, seed=0):
     for t in range(steps):
         actions, means = ppo.act(seen[t], body_index, rng)
         done = rng.uniform(size=len(body_index)) < 0.3
-        rollout.add(
+        step = Step(
             seen[t],
             actions,
-            means,
             rng.standard_normal(len(body_index)),
             seen[t + 1],
             seen[t + 1] + 1,
             done & (rng.uniform(size=done.shape) < 0.5),
             done,
         )
+        rollout.add(step, means)
     return rollout, body_index
 
 
@@ -149,7 +149,7 @@ def test_bandit():
         actions, means = ppo.act(flat, body_index, rng)
         rewards = 1000.0 * (3.0 - distance(observed, actions))
         ended = np.ones(copies, bool)
-        rollout.add(flat, actions, means, rewards, flat, flat, ended, ended)
+        rollout.add(Step(flat, actions, rewards, flat, flat, ended, ended), means)
         for batch in ppo.batches(rollout, body_index, rng):
             ppo.update(batch)
         rollout.clear()

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sgrl.algorithms.rollout import Rollout, generalised_advantages
+from sgrl.algorithms.rollout import Rollout, Step, generalised_advantages
 
 
 def test_advantages_by_hand():
@@ -40,16 +40,16 @@ def test_keeps_the_last_observation_of_an_episode_that_was_cut_off():
         last = following.copy()
         last[1] = 50 + t
         last[2] = 70 + t
-        rollout.add(
+        step = Step(
             observations=np.full((3, 1), t, np.float32),
             actions=zeros,
-            means=zeros,
             rewards=np.zeros(3),
             following=following,
             last=last,
             terminated=np.array([False, False, True]),
             done=np.array([False, t == 1, True]),
         )
+        rollout.add(step, means=zeros)
     assert rollout.full
     found = rollout.last_observations()
     assert (found.steps.tolist(), found.copies.tolist()) == ([1], [1])

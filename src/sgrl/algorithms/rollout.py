@@ -11,6 +11,26 @@ Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
+class Step:
+    """A step of all copies."""
+
+    observations: Array
+    """(copies, width): what was acted on."""
+    actions: Array
+    """(copies, motors)."""
+    rewards: NDArray[np.float64]
+    """(copies,)."""
+    following: Array
+    """(copies, width): what is acted on next, of a new episode where one is done."""
+    last: Array
+    """(copies, width): the same, but the true last observation where one is done."""
+    terminated: NDArray[np.bool_]
+    """(copies,): the body fell."""
+    done: NDArray[np.bool_]
+    """(copies,): the episode ended, by a fall or by its time limit."""
+
+
+@dataclass(frozen=True)
 class LastObservations:
     """Where time limits cut episodes off, and what was observed then."""
 
@@ -43,29 +63,19 @@ class Rollout:
     def full(self) -> bool:
         return self.size == len(self.actions)
 
-    def add(
-        self,
-        observations: Array,
-        actions: Array,
-        means: Array,
-        rewards: NDArray[np.float64],
-        following: Array,
-        last: Array,
-        terminated: NDArray[np.bool_],
-        done: NDArray[np.bool_],
-    ) -> None:
-        """A step of all copies; `last` is `following`, but of the old episode where one ended."""
+    def add(self, step: Step, means: Array) -> None:
+        """A step whose actions were drawn around `means`, (copies, motors)."""
         t = self.size
-        self.observations[t] = observations
-        self.observations[t + 1] = following
-        self.actions[t] = actions
+        self.observations[t] = step.observations
+        self.observations[t + 1] = step.following
+        self.actions[t] = step.actions
         self.means[t] = means
-        self.rewards[t] = rewards
-        self.terminated[t] = terminated
-        self.done[t] = done
-        cut = np.flatnonzero(done & ~terminated)
+        self.rewards[t] = step.rewards
+        self.terminated[t] = step.terminated
+        self.done[t] = step.done
+        cut = np.flatnonzero(step.done & ~step.terminated)
         if cut.size:
-            self._last.append((t, cut, last[cut]))
+            self._last.append((t, cut, step.last[cut]))
         self.size += 1
 
     def last_observations(self) -> LastObservations:

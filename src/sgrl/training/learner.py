@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sgrl.algorithms.rollout import Step
 from sgrl.training.metrics import Clock, Losses
 
 
@@ -32,21 +33,8 @@ class Learner(Protocol):
     def act(self, observations: NDArray[np.float32]) -> NDArray[np.float32]:
         """Actions to try, (copies, motors), for observations (copies, width)."""
 
-    def store(
-        self,
-        observations: NDArray[np.float32],
-        actions: NDArray[np.float32],
-        rewards: NDArray[np.float64],
-        following: NDArray[np.float32],
-        last: NDArray[np.float32],
-        terminated: NDArray[np.bool_],
-        done: NDArray[np.bool_],
-    ) -> None:
-        """A step of all copies.
-
-        `following` is what they act on next; `last` is the same, but the true last
-        observation of the old episode where one is `done`.
-        """
+    def store(self, step: Step) -> None:
+        """Remember a step of all copies."""
 
     def learn(self, losses: Losses, clock: Clock) -> None:
         """Make the updates that are due."""

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sgrl.algorithms.rollout import Step
 from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.training.checkpoint import (
     Checkpoint,
@@ -202,7 +203,9 @@ class Training:
             if done.any():
                 # The true last observation of an episode, not the first of the next one.
                 last = np.where(done[:, None], infos["final_obs"], following)
-            learner.store(self.observations, actions, rewards, following, last, terminated, done)
+            learner.store(
+                Step(self.observations, actions, rewards, following, last, terminated, done)
+            )
             self.episodes.step(rewards, done)
             self.observations = following
             before, self.steps = self.steps, self.steps + copies

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sgrl.algorithms.replay import Replay
+from sgrl.algorithms.rollout import Step
 from sgrl.algorithms.td3 import REPORTS, Td3
 from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.training.metrics import Clock, Losses
@@ -62,20 +63,18 @@ class OffPolicyLearner:
         drawn = self.acting.uniform(-1.0, 1.0, self.env.action_mask.shape)
         return np.where(self.env.action_mask, drawn, 0.0).astype(np.float32)
 
-    def store(
-        self,
-        observations: NDArray[np.float32],
-        actions: NDArray[np.float32],
-        rewards: NDArray[np.float64],
-        following: NDArray[np.float32],
-        last: NDArray[np.float32],
-        terminated: NDArray[np.bool_],
-        done: NDArray[np.bool_],
-    ) -> None:
-        self.replay.add(self.env.body_index, observations, actions, rewards, last, terminated)
-        self.steps += len(rewards)
+    def store(self, step: Step) -> None:
+        self.replay.add(
+            self.env.body_index,
+            step.observations,
+            step.actions,
+            step.rewards,
+            step.last,
+            step.terminated,
+        )
+        self.steps += len(step.rewards)
         if self.steps > self.settings.warm_up:
-            self.owed += self.settings.updates_per_step * len(rewards)
+            self.owed += self.settings.updates_per_step * len(step.rewards)
 
     def learn(self, losses: Losses, clock: Clock) -> None:
         settings = self.settings

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sgrl.algorithms.ppo import REPORTS, Ppo
-from sgrl.algorithms.rollout import Rollout
+from sgrl.algorithms.rollout import Rollout, Step
 from sgrl.envs.observation import FEATURES
 from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.training.metrics import Clock, Losses
@@ -56,19 +56,8 @@ class OnPolicyLearner:
         actions, self._means = self.ppo.act(observations, self.env.body_index, self.acting)
         return actions
 
-    def store(
-        self,
-        observations: NDArray[np.float32],
-        actions: NDArray[np.float32],
-        rewards: NDArray[np.float64],
-        following: NDArray[np.float32],
-        last: NDArray[np.float32],
-        terminated: NDArray[np.bool_],
-        done: NDArray[np.bool_],
-    ) -> None:
-        self.rollout.add(
-            observations, actions, self._means, rewards, following, last, terminated, done
-        )
+    def store(self, step: Step) -> None:
+        self.rollout.add(step, self._means)
 
     def learn(self, losses: Losses, clock: Clock) -> None:
         if not self.rollout.full:
