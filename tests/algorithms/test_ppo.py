@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from sgrl.algorithms.ppo import HORIZONS, Batch, Ppo, PpoConfig, ReturnScale
+from sgrl.algorithms.ppo import HORIZONS, Batch, Ppo, PpoConfig
+from sgrl.algorithms.returns import ReturnScale
 from sgrl.algorithms.rollout import Rollout, Step
 from sgrl.envs.observation import ANGLES, FEATURES
 from sgrl.models.batch import LimbBatch

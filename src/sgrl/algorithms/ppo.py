@@ -19,8 +19,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from sgrl.algorithms.descent import descend, finite, make_optimiser
+from sgrl.algorithms.returns import ReturnScale
 from sgrl.algorithms.rollout import Rollout, generalised_advantages
-from sgrl.algorithms.weights import finite, load_weights, weights_of
+from sgrl.algorithms.weights import load_weights, weights_of
 from sgrl.envs.observation import FEATURES
 from sgrl.envs.task import PHYSICS_STEPS
 from sgrl.models.batch import LimbBatch
@@ -35,8 +37,6 @@ OTHER_HORIZON = 2.0
 """Of bodies of other families."""
 LEARNING_RATES = (1e-5, 1e-2)
 """What the policy's learning rate is kept between."""
-MEMORY = 0.95
-"""How much of the statistics of returns stays at each update."""
 
 
 @dataclass(frozen=True)
@@ -127,41 +127,6 @@ class Batch:
     """Of a rollout: the policy has not changed yet, so that nothing can be told from that."""
 
 
-class ReturnScale:
-    """Running mean and spread of each body's returns: the units of the value function."""
-
-    def __init__(self, bodies: int) -> None:
-        self._sums = np.zeros((3, bodies))  # weight, mean, mean square
-
-    @property
-    def mean(self) -> NDArray[np.float64]:
-        """(bodies,)."""
-        weight, mean, _ = self._sums
-        return mean / np.maximum(weight, 1e-9)
-
-    @property
-    def spread(self) -> NDArray[np.float64]:
-        """(bodies,), never 0."""
-        weight, _, square = self._sums
-        variance = square / np.maximum(weight, 1e-9) - self.mean**2
-        return np.where(weight > 0, np.sqrt(np.maximum(variance, 1e-4)), 1.0)
-
-    def update(self, returns: NDArray[np.float64], body_index: NDArray[np.int64]) -> None:
-        """Count in returns (steps, copies) of copies of bodies `body_index`."""
-        for body in range(self._sums.shape[1]):
-            own = returns[:, body_index == body]
-            seen = np.array([1.0, own.mean(), np.square(own).mean()])
-            self._sums[:, body] = MEMORY * self._sums[:, body] + (1 - MEMORY) * seen
-
-    def get_state(self) -> list[list[float]]:
-        """Numbers that `set_state` takes back."""
-        sums: list[list[float]] = self._sums.tolist()
-        return sums
-
-    def set_state(self, state: Sequence[Sequence[float]]) -> None:
-        self._sums[:] = state
-
-
 class Ppo:
     """A policy, a value function, their optimisers and the statistics that they stand on."""
 
@@ -198,14 +163,9 @@ class Ppo:
         """Gradient steps so far."""
 
     def _start_optimisers(self) -> None:
-        fused = self.device.type in ("cpu", "cuda")
         config = self.config
-        self.policy_optimiser = torch.optim.Adam(
-            self.policy.parameters(), config.learning_rate, fused=fused
-        )
-        self.value_optimiser = torch.optim.Adam(
-            self.value.parameters(), config.value_learning_rate, fused=fused
-        )
+        self.policy_optimiser = make_optimiser(self.policy, config.learning_rate)
+        self.value_optimiser = make_optimiser(self.value, config.value_learning_rate)
 
     def _batch(self, observations: NDArray[np.float32], row_body: NDArray[np.int64]) -> LimbBatch:
         """Of raw observations (rows, width)."""
@@ -335,8 +295,13 @@ class Ppo:
         if not batch.first:
             self._follow_divergence(report["kl"])
         report["learning_rate"] = self.policy_optimiser.param_groups[0]["lr"]
-        report["policy_grad"] = self._descend(policy_loss, self.policy_optimiser, "policy's")
-        report["value_grad"] = self._descend(value_loss, self.value_optimiser, "value function's")
+        clip = config.gradient_clip
+        report["policy_grad"] = descend(
+            policy_loss, self.policy_optimiser, clip, "policy's gradient"
+        )
+        report["value_grad"] = descend(
+            value_loss, self.value_optimiser, clip, "value function's gradient"
+        )
         self.updates += 1
         return report
 
@@ -349,16 +314,6 @@ class Ppo:
         elif kl < 0.5 * self.config.kl:
             rate *= 1.1
         group["lr"] = min(max(rate, LEARNING_RATES[0]), LEARNING_RATES[1])
-
-    def _descend(self, loss: Tensor, optimiser: torch.optim.Adam, whose: str) -> float:
-        """A step down the clipped gradient; the norm before clipping."""
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        parameters = optimiser.param_groups[0]["params"]
-        norm = nn.utils.clip_grad_norm_(parameters, self.config.gradient_clip)
-        size = finite(norm, f"{whose} gradient")
-        optimiser.step()
-        return size
 
     def observe(self, rollout: Rollout, limb_mask: NDArray[np.bool_]) -> None:
         """Count what was seen in a rollout in the statistics of observations.

@@ -18,8 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from sgrl.algorithms.descent import descend, finite, make_optimiser
 from sgrl.algorithms.replay import Transitions
-from sgrl.algorithms.weights import finite, load_weights, weights_of
+from sgrl.algorithms.weights import load_weights, weights_of
 from sgrl.envs.observation import FEATURES
 from sgrl.models.batch import LimbBatch
 from sgrl.models.methods import Config, make_actor, make_twin_critic
@@ -88,14 +89,10 @@ class Td3:
         self.critic = self.critic.to(self.device)
         self.target_actor = copy.deepcopy(self.actor).requires_grad_(False)
         self.target_critic = copy.deepcopy(self.critic).requires_grad_(False)
-        self.actor_optimiser = self._optimiser(self.actor)
-        self.critic_optimiser = self._optimiser(self.critic)
+        self.actor_optimiser = make_optimiser(self.actor, config.learning_rate)
+        self.critic_optimiser = make_optimiser(self.critic, config.learning_rate)
         self.updates = 0
         """Gradient steps of the critics so far."""
-
-    def _optimiser(self, module: nn.Module) -> torch.optim.Adam:
-        fused = self.device.type in ("cpu", "cuda")
-        return torch.optim.Adam(module.parameters(), self.config.learning_rate, fused=fused)
 
     def _batch(self, observations: Tensor, row_body: NDArray[np.int64]) -> LimbBatch:
         # One body is looked at by itself: all such batches share their layout.
@@ -135,19 +132,20 @@ class Td3:
         `actor_grad`; gradient norms are those before clipping. A loss or gradient that is
         not finite raises FloatingPointError before it changes any weight.
         """
+        clip = self.config.gradient_clip
         now = self._batch(batch.observations, batch.row_body)
         actions = now.layout.actions_to_limbs(batch.actions)
         goal = self._targets(batch, generator)
         first, second = (self._values(now, q) for q in self.critic(now, actions))
         loss = self._row_errors(now, first - goal) + self._row_errors(now, second - goal)
         report = {"critic_loss": finite(loss, "critic's loss"), "q": first.mean().item()}
-        report["critic_grad"] = self._descend(loss, self.critic_optimiser, "critic's gradient")
+        report["critic_grad"] = descend(loss, self.critic_optimiser, clip, "critic's gradient")
         self.updates += 1
         if self.updates % self.config.policy_delay == 0:
             with _frozen(self.critic):
                 loss = -now.layout.row_mean(self.critic.first(now, self.actor(now))).mean()
                 report["actor_loss"] = finite(loss, "actor's loss")
-                report["actor_grad"] = self._descend(loss, self.actor_optimiser, "actor's gradient")
+                report["actor_grad"] = descend(loss, self.actor_optimiser, clip, "actor's gradient")
             self._follow(self.target_actor, self.actor)
             self._follow(self.target_critic, self.critic)
         return report
@@ -179,16 +177,6 @@ class Td3:
         if config.per_limb:
             rewards, worth = layout.spread(rewards), layout.spread(worth)
         return torch.addcmul(rewards, worth, torch.minimum(first, second))
-
-    def _descend(self, loss: Tensor, optimiser: torch.optim.Adam, what: str) -> float:
-        """A step down the clipped gradient; the norm before clipping."""
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        parameters = optimiser.param_groups[0]["params"]
-        norm = nn.utils.clip_grad_norm_(parameters, self.config.gradient_clip)
-        size = finite(norm, what)
-        optimiser.step()
-        return size
 
     def _follow(self, target: nn.Module, network: nn.Module) -> None:
         with torch.no_grad():
@@ -225,8 +213,8 @@ class Td3:
         if training_state is None:
             self.target_actor.load_state_dict(self.actor.state_dict())
             self.target_critic.load_state_dict(self.critic.state_dict())
-            self.actor_optimiser = self._optimiser(self.actor)
-            self.critic_optimiser = self._optimiser(self.critic)
+            self.actor_optimiser = make_optimiser(self.actor, self.config.learning_rate)
+            self.critic_optimiser = make_optimiser(self.critic, self.config.learning_rate)
             self.updates = 0
             return
         for name, holder in self._training_parts().items():

@@ -1,10 +1,9 @@
-"""Weights of a learner's parts by name, and numbers that must be finite."""
+"""Weights of a learner's parts by name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 from torch import Tensor, nn
 
 
@@ -39,11 +38,3 @@ def load_weights(parts: Mapping[str, nn.Module], weights: Mapping[str, Tensor]) 
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"{', '.join(names[:3])}{more} only on one side"
-
-
-def finite(value: Tensor, what: str) -> float:
-    """As a number; FloatingPointError if it is none."""
-    number = value.item()
-    if not np.isfinite(number):
-        raise FloatingPointError(f"the {what} is {number}; nothing was changed by it")
-    return number
