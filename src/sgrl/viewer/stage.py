@@ -114,33 +114,29 @@ class Stage:
         # The ground is endless in the picture only, so that it stays under the camera.
         self._ground.position = (*-np.mod(self._followed, SECTION_SIZE), 0.0)
 
+    def _add_limbs(
+        self, name: str, mesh: trimesh.Trimesh, scales: Sequence[Array]
+    ) -> viser.BatchedMeshHandle:
+        """One node for all parts of all robots that have this shape, each with its scale."""
+        count = sum(map(len, scales))
+        return self._scene.add_batched_meshes_simple(
+            f"{WORLD}/{name}",
+            mesh.vertices,
+            mesh.faces,
+            batched_wxyzs=np.tile([1.0, 0.0, 0.0, 0.0], (count, 1)),
+            batched_positions=np.zeros((count, 3)),
+            batched_scales=np.concatenate(scales),
+            batched_colors=np.zeros((count, 3), np.uint8),
+            lod="off",
+        )
+
     def _make(self, robots: Sequence[Robot]) -> None:
         """New nodes under the old names, which takes the old ones away."""
         scene = self._scene
         tube = trimesh.creation.cylinder(radius=1.0, height=2.0, sections=24, cap=False)
         ball = trimesh.creation.icosphere(subdivisions=3)
-        scales = np.concatenate([robot.shape.tube_scales for robot in robots])
-        self._tubes = scene.add_batched_meshes_simple(
-            f"{WORLD}/tubes",
-            tube.vertices,
-            tube.faces,
-            batched_wxyzs=np.tile([1.0, 0.0, 0.0, 0.0], (len(scales), 1)),
-            batched_positions=np.zeros((len(scales), 3)),
-            batched_scales=scales,
-            batched_colors=np.zeros((len(scales), 3), np.uint8),
-            lod="off",
-        )
-        radii = np.concatenate([robot.shape.ball_scales for robot in robots])
-        self._balls = scene.add_batched_meshes_simple(
-            f"{WORLD}/balls",
-            ball.vertices,
-            ball.faces,
-            batched_wxyzs=np.tile([1.0, 0.0, 0.0, 0.0], (len(radii), 1)),
-            batched_positions=np.zeros((len(radii), 3)),
-            batched_scales=radii,
-            batched_colors=np.zeros((len(radii), 3), np.uint8),
-            lod="off",
-        )
+        self._tubes = self._add_limbs("tubes", tube, [robot.shape.tube_scales for robot in robots])
+        self._balls = self._add_limbs("balls", ball, [robot.shape.ball_scales for robot in robots])
         marker = _marker()
         self._targets = scene.add_batched_meshes_simple(
             f"{WORLD}/targets",
