@@ -4,7 +4,7 @@ Each candidate trains by PPO on one body for the same wall time and on one threa
 its return at the end of that time, not after as many steps. Run as many at a time as there are
 cores, in any order: each has its run's folder, and what is there already is not trained again.
 
-    python benchmarks/set_sizes.py --minutes 20 --sizes fast shallow --seeds 0 1
+    python benchmarks/set_sizes.py --minutes 20 --sizes fast deep --seeds 0 1
 """
 
 from __future__ import annotations
@@ -21,10 +21,8 @@ from sgrl.training.settings import TrainSettings
 
 SIZES = {
     "fast": PRESETS["fast"],
-    "shallow": SetConfig(layers=1),
-    "deep": SetConfig(layers=3),
-    "narrow": SetConfig(embedding=16, hidden=32, matrix_hidden=24),
     "wide": SetConfig(embedding=64, hidden=128, matrix_hidden=96),
+    "deep": SetConfig(layers=2),
     "paper": PRESETS["paper"],
 }
 

@@ -41,18 +41,16 @@ AXES = slice(3, 6)
 class SetConfig:
     """Sizes and ablations of SET.
 
-    The sizes of `fast`, the default, are chosen for a CPU by the cost of a TD3 update at
-    batch 100, and checked by what learns per second (docs/methods.md). Four fifths of the
-    cost of `paper` are products with the 512 hidden units of the MLPs around its matrices
-    of 32 x 32, which grow with the square of the channels. A small network pays for the
-    number of its operations instead: one layer less saves two fifths, half the width only
-    a quarter. So `fast` gives up the third layer and the hidden layer between inner
-    products and embedding, has 12 channels (with fewer, PyTorch would multiply the small
-    matrices by a slow path), and is 32 wide: with 48 an update of the largest body takes a
-    quarter longer.
+    The sizes of `fast`, the default, are chosen for a CPU by what learns per second and by the
+    cost of an update (docs/methods.md). Four fifths of the cost of `paper` are products with the
+    512 hidden units of the MLPs around its matrices of 32 x 32, which grow with the square of
+    the channels. A small network pays for the number of its operations instead: a second layer
+    costs as much as the first, twice the width half as much again. So `fast` has one layer, no
+    hidden layer between inner products and embedding, and 12 channels (with fewer, PyTorch
+    would multiply the small matrices by a slow path).
     """
 
-    layers: int = 2
+    layers: int = 1
     """Rounds of attention."""
     heads: int = 2
     """Attention heads."""
