@@ -17,6 +17,7 @@ except PackageNotFoundError:  # run from a source tree that was never installed
 register_envs()
 
 if TYPE_CHECKING:
+    from sgrl.models.methods import register_method
     from sgrl.training.policy import load_policy
 
 
@@ -26,6 +27,10 @@ def __getattr__(name: str) -> Any:
         from sgrl.training.policy import load_policy
 
         return load_policy
+    if name == "register_method":
+        from sgrl.models.methods import register_method
+
+        return register_method
     raise AttributeError(f"module 'sgrl' has no attribute {name!r}")
 
 
@@ -38,4 +43,5 @@ __all__ = [
     "load_policy",
     "make_env",
     "make_vec",
+    "register_method",
 ]

@@ -14,7 +14,9 @@ from rich.table import Table
 
 import sgrl
 from sgrl.demo import demo
+from sgrl.experiments.command import reproduce_command
 from sgrl.morphology import TABLE, compile_model, get_body
+from sgrl.report.command import report_command
 from sgrl.training.evaluate import eval_command
 from sgrl.viewer.commands import replay_command, video_command, view_command
 
@@ -66,18 +68,15 @@ def certify(
     the vertical, mirrored in a vertical plane, or tilted.
 
     Args:
-        methods: Methods such as set or swat+hn; all if none is given.
+        methods: Methods such as set or swat+hn, or your own as module:Class; all if none is given.
         bodies: Bodies or collections; all 29 if none is given.
         preset: Size of the networks, fast or paper.
         samples: Elements of each group that are tried; the worst counts.
         seed: For weights, states and group elements.
     """
     from sgrl.models import certificate
-    from sgrl.models.methods import METHODS
 
-    rows = certificate.certify(
-        methods or tuple(METHODS), bodies, preset=preset, samples=samples, seed=seed
-    )
+    rows = certificate.certify(methods, bodies, preset=preset, samples=samples, seed=seed)
     print(certificate.format_table(rows))
 
 
@@ -157,6 +156,8 @@ COMMANDS: dict[str, Callable[..., object]] = {
     "eval": eval_command,
     "policies": policies,
     "publish": publish,
+    "reproduce": reproduce_command,
+    "report": report_command,
     "view": view_command,
     "replay": replay_command,
     "video": video_command,

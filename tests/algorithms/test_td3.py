@@ -242,7 +242,10 @@ def test_weights_of_another_method_or_size_are_refused():
     before = td3.weights()
     for other, message in (
         (Td3("swat", "fast", BODIES, Td3Config()), "another method or size"),
-        (Td3("set", "fast", BODIES, Td3Config()), "another method or size"),
+        (
+            Td3("set", "fast", BODIES, Td3Config(), network=SetConfig(layers=2)),
+            "another method or size",
+        ),
         (
             Td3("set", "fast", BODIES, Td3Config(), network=SetConfig(layers=1, embedding=16)),
             r"another size or body: \S+ is \(\d+,.*not",

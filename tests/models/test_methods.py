@@ -202,3 +202,8 @@ def test_parameter_counts():
     assert counts["actor"] == inputs * 256 + 256 + 256 * 256 + 256 + 256 * 18 + 18
     assert counts["critic"] == (inputs + 18) * 256 + 256 + 256 * 256 + 256 + 257
     assert parameter_counts("set")["actor"] < parameter_counts("set", "paper")["actor"] / 10
+
+
+def test_a_config_of_another_method_is_refused():
+    with pytest.raises(ValueError, match="Swat takes a SwatConfig, not a SetConfig"):
+        make_actor("swat", config=SetConfig())

@@ -28,6 +28,9 @@ class Step:
     """(copies,): the body fell."""
     done: NDArray[np.bool_]
     """(copies,): the episode ended, by a fall or by its time limit."""
+    means: Array | None = None
+    """(copies, motors): of the distribution that the actions were drawn from, if a learner needs
+    it."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """The symmetry certificate: what each method keeps, measured, not promised.
 
 A method claims that some changes of the world leave its actions and its Q alone. Here each
-change is made, and the error measured in float64, with fresh random weights:
+change is made, and the error measured in float64, with fresh random weights or those of a
+trained actor:
 
 - *translation* shifts a real body and its target along the ground, through the environment.
   Observations are relative to the torso, so there should be nothing to see for any method
@@ -26,7 +27,7 @@ from torch import Tensor
 from sgrl.envs.observation import FEATURES
 from sgrl.envs.single import LocomotionEnv
 from sgrl.models.batch import LimbBatch
-from sgrl.models.methods import METHODS, make_actor, make_critic
+from sgrl.models.methods import METHODS, get_method, make_actor, make_critic
 from sgrl.models.states import random_batch, rollout_batch
 from sgrl.morphology import Morphology, body_names, resolve_bodies
 from sgrl.symmetry import TOLERANCES, measure, relative_error, shift_state
@@ -55,13 +56,19 @@ class Row:
     change: Change
     states: States
     action_error: float
-    q_error: float
+    q_error: float | None = None
+    """None for an actor without a critic."""
+
+    @property
+    def errors(self) -> tuple[float, ...]:
+        """Of the action and, if there is one, of Q."""
+        return (self.action_error,) if self.q_error is None else (self.action_error, self.q_error)
 
     @property
     def kept(self) -> bool:
         """Whether action and Q stayed as they were, up to rounding."""
         allowed = ROUNDING if self.change == "translation" else TOLERANCES["float64"]
-        return self.action_error <= allowed and self.q_error <= allowed
+        return all(error <= allowed for error in self.errors)
 
 
 def claims(method: str) -> frozenset[Change]:
@@ -79,17 +86,17 @@ def claims(method: str) -> frozenset[Change]:
 
 
 def certify(
-    methods: Sequence[str] = tuple(METHODS),
+    methods: Sequence[str] = (),
     bodies: Sequence[str | Morphology] = (),
     *,
     preset: str = "fast",
     samples: int = 8,
     seed: int = 0,
 ) -> list[Row]:
-    """Measure each method on some bodies, by default all 29, mixed in one batch.
+    """Measure methods, by default all, on bodies, by default all 29, mixed in one batch.
 
-    `samples` elements of each group are tried and the worst is kept. Monolithic methods
-    get a network of their own for each body, and the worst body counts.
+    `samples` elements of each group are tried and the worst is kept. Methods made for one
+    body get a network of their own for each, and the worst body counts.
     """
     chosen = resolve_bodies(bodies or body_names())
 
@@ -98,8 +105,8 @@ def certify(
         return _Cases(bodies, seed)
 
     rows: list[Row] = []
-    for method in methods:
-        groups = [(body,) for body in chosen] if method.startswith("monolithic") else [chosen]
+    for method in methods or METHODS:
+        groups = [(body,) for body in chosen] if get_method(method).one_body else [chosen]
         rows += _worst(
             [
                 row
@@ -108,6 +115,15 @@ def certify(
             ]
         )
     return rows
+
+
+def certify_actor(
+    name: str, actor: Function, bodies: Sequence[Morphology], *, samples: int = 8, seed: int = 0
+) -> list[Row]:
+    """Measure one actor, such as a trained one, from batches in float64 to actions (limbs, 3)."""
+    with torch.no_grad():
+        found = list(_measure(name, _Cases(bodies, seed), actor, None, samples, seed))
+    return _worst(found)
 
 
 def format_table(rows: Sequence[Row]) -> str:
@@ -120,18 +136,17 @@ def format_table(rows: Sequence[Row]) -> str:
         "| --- |" + " --- |" * len(CHANGES),
     ]
     for method, found in errors.items():
-        cells = [_cell(found.get(change, [])) for change in CHANGES]
+        cells = [format_cell(found.get(change, [])) for change in CHANGES]
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def _cell(rows: Sequence[Row]) -> str:
+def format_cell(rows: Sequence[Row]) -> str:
+    """Whether a change was kept, and the worst error of the action and, if measured, of Q."""
     if not rows:
         return "-"
     mark = "✓" if all(row.kept for row in rows) else "✗"
-    action = _largest(row.action_error for row in rows)
-    q = _largest(row.q_error for row in rows)
-    return f"{mark} {_short(action)}, {_short(q)}"
+    return f"{mark} {', '.join(map(_short, _worst_errors(rows)))}"
 
 
 def _short(error: float) -> str:
@@ -144,15 +159,14 @@ def _worst(rows: Sequence[Row]) -> list[Row]:
     for row in rows:
         groups.setdefault((row.change, row.states), []).append(row)
     return [
-        Row(
-            rows[0].method,
-            change,
-            states,
-            _largest(row.action_error for row in found),
-            _largest(row.q_error for row in found),
-        )
+        Row(rows[0].method, change, states, *_worst_errors(found))
         for (change, states), found in groups.items()
     ]
+
+
+def _worst_errors(rows: Sequence[Row]) -> list[float]:
+    """Of the action and, if there is one, of Q."""
+    return [_largest(errors) for errors in zip(*(row.errors for row in rows), strict=True)]
 
 
 def _largest(errors: Iterable[float]) -> float:
@@ -183,17 +197,31 @@ def _certify_one(method: str, cases: _Cases, preset: str, samples: int, seed: in
             action = action.masked_fill(batch.layout.is_torso[:, None], 0.0)
             return lambda changed: critic(changed, action)
 
-        q = q_of(cases.here)
-        errors = [relative_error(f(cases.here), f(cases.shifted)) for f in (actor, q)]
-        yield Row(method, "translation", "rollout", *errors)
-        for states, batch in cases.batches.items():
-            q = q_of(batch)
-            for change in ON_OBSERVATIONS:
-                errors = [
-                    measure(f, batch, group=change, samples=samples, seed=seed).error
-                    for f in (actor, q)
-                ]
-                yield Row(method, change, states, *errors)
+        yield from _measure(method, cases, actor, q_of, samples, seed)
+
+
+def _measure(
+    name: str,
+    cases: _Cases,
+    actor: Function,
+    q_of: Callable[[LimbBatch], Function] | None,
+    samples: int,
+    seed: int,
+) -> Iterator[Row]:
+    """`q_of` makes the Q of a batch's states a function of the batch, for actions that stay."""
+
+    def functions(batch: LimbBatch) -> list[Function]:
+        return [actor] if q_of is None else [actor, q_of(batch)]
+
+    errors = [relative_error(f(cases.here), f(cases.shifted)) for f in functions(cases.here)]
+    yield Row(name, "translation", "rollout", *errors)
+    for states, batch in cases.batches.items():
+        measured = functions(batch)
+        for change in ON_OBSERVATIONS:
+            errors = [
+                measure(f, batch, group=change, samples=samples, seed=seed).error for f in measured
+            ]
+            yield Row(name, change, states, *errors)
 
 
 def _translated(bodies: Sequence[Morphology], seed: int) -> tuple[LimbBatch, LimbBatch]:

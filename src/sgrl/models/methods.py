@@ -2,176 +2,204 @@
 
 `set`, its ablations `set-g` `set-gd` `set-z` `set-in_invar` `set-out_invar`, `swat`,
 `amorpheus`, `smp` and `monolithic`; the last four also in a frame of their own, `+hn`
-(heading) and `+tn` (target).
+(heading) and `+tn` (target). A method from outside the package is a row like these: it is
+registered under a name, or named `module:Class` and imported when it is asked for.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import lru_cache
+from typing import Any, TypedDict, Unpack
 
 from torch import nn
 
 from sgrl.models import set as set_
 from sgrl.models import swat
-from sgrl.models.frames import Framed
+from sgrl.models.frames import Frame, Framed
 from sgrl.models.heads import Actor, Critic, Policy, TwinCritic, Value
 from sgrl.models.monolithic import Monolithic, MonolithicConfig
-from sgrl.models.network import ACTOR, CRITIC, VALUE, LimbNetwork, Role
-from sgrl.models.set import Set, SetConfig
+from sgrl.models.network import ACTOR, CRITIC, VALUE, Role
+from sgrl.models.own import find_attribute, try_out
+from sgrl.models.set import Set
 from sgrl.models.smp import Smp, SmpConfig
-from sgrl.models.swat import Swat, SwatConfig
+from sgrl.models.swat import Swat
 from sgrl.morphology import Morphology
 
-Config = SetConfig | SwatConfig | SmpConfig | MonolithicConfig
+Config = Any
+"""Sizes and options of a network: a frozen dataclass that belongs to its class."""
 
 PRESETS = ("fast", "paper")
 """`fast`, the default, is sized for a CPU; `paper` has the paper's sizes."""
+FRAMES: dict[str, Frame] = {"hn": "heading", "tn": "target"}
+"""What may follow a method's name after a plus."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """A row of the table."""
+    """A row of the table: a class of networks and how one is made.
 
-    fast: Config
-    paper: Config
-    frame: Literal["heading", "target"] | None = None
+    That is by `network(role)`, with the config before the role if there is one, and the
+    body after it if the network is made for one body.
+    """
+
+    network: Callable[..., nn.Module]
+    """From a `LimbBatch`, and the action if its role reads it, to (limbs, role.outputs)."""
+    fast: Config | None = None
+    paper: Config | None = None
+    """As `fast` if there is none."""
+    frame: Frame | None = None
     """The frame into which its input is turned."""
+    one_body: bool = False
+    """Whether a network is made for one body and can't take others."""
 
-    def config(self, preset: str) -> Config:
+    def config(self, preset: str) -> Config | None:
         """Its settings in a preset."""
         if preset not in PRESETS:
             raise ValueError(f"unknown preset {preset!r}; there are {' and '.join(PRESETS)}")
-        return self.fast if preset == "fast" else self.paper
+        return self.fast if preset == "fast" or self.paper is None else self.paper
+
+    def build(
+        self,
+        role: Role,
+        preset: str = "fast",
+        *,
+        bodies: Sequence[Morphology] | None = None,
+        config: Config | None = None,
+    ) -> nn.Module:
+        """A network; `config` takes the place of its preset.
+
+        `bodies` are those it will act on. Only one that is made for one body needs them.
+        """
+        arguments: list[Any] = [role]
+        name = getattr(self.network, "__name__", str(self.network))
+        default = self.config(preset)
+        if config is not None and type(config) is not type(default):
+            wanted = "no config" if default is None else f"a {type(default).__name__}"
+            raise ValueError(f"{name} takes {wanted}, not a {type(config).__name__}")
+        if default is not None:
+            arguments.insert(0, default if config is None else config)
+        if self.one_body:
+            if bodies is None or len(bodies) != 1:
+                got = ", ".join(body.name for body in bodies or ()) or "none"
+                raise ValueError(f"{name} is made for exactly one body; name it (got {got})")
+            arguments.append(bodies[0])
+        network = self.network(*arguments)
+        return network if self.frame is None else Framed(network, self.frame)
 
 
-def _bare() -> dict[str, Method]:
-    by_preset = {name: (set_.PRESETS[name], swat.PRESETS[name]) for name in PRESETS}
-    (fast_set, fast_swat), (paper_set, paper_swat) = (by_preset[name] for name in PRESETS)
-    return {
-        "set": Method(fast_set, paper_set),
-        **{
-            f"set-{name}": Method(set_.ablate(fast_set, name), set_.ablate(paper_set, name))
-            for name in set_.ABLATIONS
-        },
-        "swat": Method(fast_swat, paper_swat),
-        "amorpheus": Method(
-            replace(fast_swat, structure=False), replace(paper_swat, structure=False)
-        ),
-        "smp": Method(SmpConfig(), SmpConfig()),
-        "monolithic": Method(MonolithicConfig(), MonolithicConfig()),
+def _framed(name: str, method: Method) -> dict[str, Method]:
+    """A method in each of the frames."""
+    return {f"{name}+{short}": replace(method, frame=frame) for short, frame in FRAMES.items()}
+
+
+def _table() -> dict[str, Method]:
+    fast, paper = (set_.PRESETS[name] for name in PRESETS)
+    small, large = (swat.PRESETS[name] for name in PRESETS)
+    plain = {
+        "swat": Method(Swat, small, large),
+        "amorpheus": Method(Swat, replace(small, structure=False), replace(large, structure=False)),
+        "smp": Method(Smp, SmpConfig(), SmpConfig()),
+        "monolithic": Method(Monolithic, MonolithicConfig(), MonolithicConfig(), one_body=True),
     }
+    table = {"set": Method(Set, fast, paper)}
+    for name in set_.ABLATIONS:
+        table[f"set-{name}"] = Method(Set, set_.ablate(fast, name), set_.ablate(paper, name))
+    table |= plain
+    for name, method in plain.items():
+        table |= _framed(name, method)
+    return table
 
 
-def _framed(bare: dict[str, Method]) -> dict[str, Method]:
-    framed = {}
-    for name, method in bare.items():
-        if not isinstance(method.fast, SetConfig):
-            framed[f"{name}+hn"] = replace(method, frame="heading")
-            framed[f"{name}+tn"] = replace(method, frame="target")
-    return framed
+METHODS: dict[str, Method] = _table()
+"""Ours, and those that were registered."""
+_OURS = frozenset(METHODS)
 
 
-METHODS: dict[str, Method] = {**_bare(), **_framed(_bare())}
+def register_method(name: str, network: type[nn.Module] | Method) -> None:
+    """Put a method of your own into the table, also in the frames `+hn` and `+tn`.
+
+    `network` is a torch module made from a `Role` (see docs/extending.md), or a `Method` if
+    it needs a config or is made for one body. It is tried out first: ValueError says what
+    is wrong with it. A run trained under this name can be loaded where it is registered.
+    """
+    if name in _OURS or not name or set(name) & set(":+/\\"):
+        why = "it is one of sgrl's own" if name in _OURS else "it must have none of : + / \\"
+        raise ValueError(f"a method can't be registered as {name!r}: {why}")
+    method = _as_method(network, name)
+    METHODS.update({name: method, **_framed(name, method)})
 
 
 def get_method(name: str) -> Method:
-    """A method of the table; ValueError with the nearest names if there is none."""
-    if name not in METHODS:
-        near = difflib.get_close_matches(name, METHODS, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(METHODS)}"
-        raise ValueError(f"unknown method {name!r}; {hint}")
-    return METHODS[name]
+    """A method of the table, or the one that `module:Class` names; ValueError if there is none.
 
-
-def make_network(
-    method: str,
-    preset: str,
-    role: Role,
-    *,
-    bodies: Sequence[Morphology] | None = None,
-    config: Config | None = None,
-) -> nn.Module:
-    """A method's bare network; `config` takes the place of its preset.
-
-    `bodies` are those it will act on. Only Monolithic, which is made for one, needs them.
+    A method in a module is imported, which runs that module's code.
     """
-    entry = get_method(method)
-    network = _build(config or entry.config(preset), role, method, bodies)
-    return network if entry.frame is None else Framed(network, entry.frame)
+    if name in METHODS:
+        return METHODS[name]
+    bare, _, short = name.partition("+")
+    if ":" in bare and (not short or short in FRAMES):
+        method = _import_method(bare)
+        return replace(method, frame=FRAMES[short]) if short else method
+    near = difflib.get_close_matches(name, METHODS, n=3, cutoff=0.5)
+    if near:
+        raise ValueError(f"unknown method {name!r}; did you mean {' or '.join(near)}?")
+    raise ValueError(
+        f"unknown method {name!r}; known are {', '.join(METHODS)}; one of your own is named "
+        "module:Class, or registered with sgrl.register_method before it is asked for"
+    )
 
 
-def _build(
-    config: Config, role: Role, method: str, bodies: Sequence[Morphology] | None
-) -> LimbNetwork:
-    if isinstance(config, SetConfig):
-        return Set(config, role)
-    if isinstance(config, SwatConfig):
-        return Swat(config, role)
-    if isinstance(config, SmpConfig):
-        return Smp(config, role)
-    if bodies is None or len(bodies) != 1:
-        got = "none" if not bodies else ", ".join(body.name for body in bodies)
-        raise ValueError(f"{method} is made for exactly one body; name it in bodies (got {got})")
-    return Monolithic(config, role, bodies[0])
+@lru_cache(maxsize=64)
+def _import_method(spec: str) -> Method:
+    return _as_method(find_attribute(spec), spec)
 
 
-def make_actor(
-    method: str,
-    preset: str = "fast",
-    *,
-    bodies: Sequence[Morphology] | None = None,
-    config: Config | None = None,
-) -> Actor:
+def _as_method(found: object, name: str) -> Method:
+    """A class or a row as a row that has been tried out."""
+    if isinstance(found, type) and issubclass(found, nn.Module):
+        found = Method(found)
+    if not isinstance(found, Method):
+        raise ValueError(
+            f"{name} is neither a torch.nn.Module class nor a sgrl.models.methods.Method, but "
+            f"{found!r}; see docs/extending.md for what a method looks like"
+        )
+    try_out(found, name)
+    return found
+
+
+class _How(TypedDict, total=False):
+    bodies: Sequence[Morphology] | None
+    """Those it will act on; only a method that is made for one body needs them."""
+    config: Config | None
+    """Takes the place of the preset."""
+
+
+def make_actor(method: str, preset: str = "fast", **how: Unpack[_How]) -> Actor:
     """`actor(batch)`: actions (limbs, 3) in [-1, 1]."""
-    return Actor(make_network(method, preset, ACTOR, bodies=bodies, config=config))
+    return Actor(get_method(method).build(ACTOR, preset, **how))
 
 
-def make_policy(
-    method: str,
-    preset: str = "fast",
-    *,
-    bodies: Sequence[Morphology] | None = None,
-    config: Config | None = None,
-) -> Policy:
+def make_policy(method: str, preset: str = "fast", **how: Unpack[_How]) -> Policy:
     """`policy(batch)`: mean and log of the spread, (limbs, 3) each."""
-    return Policy(make_network(method, preset, ACTOR, bodies=bodies, config=config))
+    return Policy(get_method(method).build(ACTOR, preset, **how))
 
 
-def make_critic(
-    method: str,
-    preset: str = "fast",
-    *,
-    bodies: Sequence[Morphology] | None = None,
-    config: Config | None = None,
-) -> Critic:
+def make_critic(method: str, preset: str = "fast", **how: Unpack[_How]) -> Critic:
     """`critic(batch, action)`: Q per limb, (limbs,)."""
-    return Critic(make_network(method, preset, CRITIC, bodies=bodies, config=config))
+    return Critic(get_method(method).build(CRITIC, preset, **how))
 
 
-def make_twin_critic(
-    method: str,
-    preset: str = "fast",
-    *,
-    bodies: Sequence[Morphology] | None = None,
-    config: Config | None = None,
-) -> TwinCritic:
+def make_twin_critic(method: str, preset: str = "fast", **how: Unpack[_How]) -> TwinCritic:
     """`critics(batch, action)`: two Q per limb, (limbs,) each."""
-    first, second = (make_critic(method, preset, bodies=bodies, config=config) for _ in range(2))
-    return TwinCritic(first, second)
+    return TwinCritic(make_critic(method, preset, **how), make_critic(method, preset, **how))
 
 
-def make_value(
-    method: str,
-    preset: str = "fast",
-    *,
-    bodies: Sequence[Morphology] | None = None,
-    config: Config | None = None,
-) -> Value:
+def make_value(method: str, preset: str = "fast", **how: Unpack[_How]) -> Value:
     """`value(batch)`: V per limb, (limbs,)."""
-    return Value(make_network(method, preset, VALUE, bodies=bodies, config=config))
+    return Value(get_method(method).build(VALUE, preset, **how))
 
 
 def parameter_counts(

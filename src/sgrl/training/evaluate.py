@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,6 +33,23 @@ class Acts(Protocol):
     def act(self, obs: NDArray[np.float32], body: Morphology, /) -> NDArray[np.float32]:
         """Actions (rows, motors) for flat observations (rows, limbs * 41)."""
         ...
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One step of the episodes that are still going on, a row for each."""
+
+    body: Morphology
+    step: int
+    """From 1."""
+    episodes: NDArray[np.intp]
+    """(rows,), which episodes of the evaluation these are."""
+    observations: NDArray[np.float32]
+    """(rows, limbs * 41), before the step."""
+    rewards: NDArray[np.float64]
+    """(rows,), of the step."""
+    distances: NDArray[np.float64]
+    """(rows,), to the target after the step, m."""
 
 
 class RandomPolicy:
@@ -74,6 +92,7 @@ def evaluate(
     max_episode_steps: int = MAX_EPISODE_STEPS,
     label: str = "policy",
     report: Callable[[BodyResult], None] | None = None,
+    watch: Callable[[Moment], None] | None = None,
 ) -> list[BodyResult]:
     """Run `episodes` whole episodes of each body, all of a body's at once.
 
@@ -81,7 +100,7 @@ def evaluate(
     that falls soon would have more of them, and short ones would count too much. `seed`
     gives the same starts to every policy and body, whichever are evaluated beside it.
     `yaw` turns all starts alike, `options` are those of the environments' `reset`; `report`
-    hears each result as soon as it is there.
+    hears each result as soon as it is there, `watch` every step.
     """
     if isinstance(bodies, str | Morphology | Collection):
         bodies = [bodies]
@@ -99,7 +118,7 @@ def evaluate(
             threads=threads,
             max_episode_steps=max_episode_steps,
         )
-        found = _first_episodes(policy, body, make, seeds, options)
+        found = _first_episodes(policy, body, make, seeds, options, watch)
         results.append(BodyResult(label, body.name, variant, found))
         if report is not None:
             report(results[-1])
@@ -112,6 +131,7 @@ def _first_episodes(
     make: Callable[[int], LocomotionVectorEnv],
     seeds: Sequence[int],
     options: Mapping[str, Any] | None,
+    watch: Callable[[Moment], None] | None,
 ) -> tuple[Episode, ...]:
     """Step as many copies as there are seeds until the first episode of each has ended."""
     env = make(len(seeds))
@@ -128,11 +148,18 @@ def _first_episodes(
             numbers, running = numbers[running], running[running]
         actions = np.zeros((env.num_envs, body.num_actions), np.float32)
         actions[running] = policy.act(observations[running], body)
+        before = observations
         observations, rewards, terminated, truncated, infos = env.step(actions)
         length += 1
         total[numbers] += rewards
         approach[numbers] += infos["speed_to_target"]
         ended = running & (terminated | truncated)
+        if watch is not None:
+            distances = infos["distance"].copy()
+            if ended.any():  # where that is already of the next episode
+                distances[ended] = infos["final_info"]["distance"][ended]
+            rows = numbers[running], before[running], rewards[running], distances[running]
+            watch(Moment(body, length, *rows))
         running = running & ~ended
         for copy in np.flatnonzero(ended).tolist():
             number, last = int(numbers[copy]), infos["final_info"]

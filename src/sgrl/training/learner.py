@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sgrl.algorithms.rollout import Step
+from sgrl.algorithms.rollout import Array, Step
 from sgrl.training.metrics import Clock, Losses
 
 
@@ -30,8 +29,11 @@ class Learner(Protocol):
     def describe(self) -> str:
         """What it will need, in a few words."""
 
-    def act(self, observations: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Actions to try, (copies, motors), for observations (copies, width)."""
+    def act(self, observations: Array) -> tuple[Array, Array | None]:
+        """Actions to try, (copies, motors), for observations (copies, width).
+
+        And, if `store` needs them, the means of the distribution they were drawn from.
+        """
 
     def store(self, step: Step) -> None:
         """Remember a step of all copies."""

@@ -16,12 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from sgrl.algorithms.rollout import Step
-from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.training.checkpoint import (
     Checkpoint,
     CheckpointWriter,
@@ -30,6 +26,7 @@ from sgrl.training.checkpoint import (
     read_newest,
     set_aside,
 )
+from sgrl.training.copies import Copies, Layout, LocalCopies
 from sgrl.training.interrupt import InterruptedTrainingError, StopRequest
 from sgrl.training.learner import Learner
 from sgrl.training.metrics import Board, Clock, Episodes, Losses, MetricsFile, Row
@@ -106,10 +103,18 @@ def _configure_torch(settings: TrainSettings) -> None:
     torch.manual_seed(settings.seed)
 
 
-def _make_learner(settings: TrainSettings, env: LocomotionVectorEnv, run: Run) -> Learner:
+def _make_copies(settings: TrainSettings, run: Run) -> Copies:
+    if settings.rollout_workers:
+        from sgrl.cluster.rollouts import RemoteCopies  # here, because Ray is an extra
+
+        return RemoteCopies(settings, run.log)
+    return LocalCopies(settings)
+
+
+def _make_learner(settings: TrainSettings, layout: Layout, run: Run) -> Learner:
     if settings.algorithm == "ppo":
-        return OnPolicyLearner(settings, env)
-    return OffPolicyLearner(settings, env, run.replay)
+        return OnPolicyLearner(settings, layout)
+    return OffPolicyLearner(settings, layout, run.replay)
 
 
 class Training:
@@ -117,19 +122,14 @@ class Training:
 
     def __init__(self, settings: TrainSettings, run: Run) -> None:
         assert settings.steps is not None, "resolve the settings first"
-        assert settings.copies is not None, "resolve the settings first"
         self.settings, self.folder, self.goal = settings, run, settings.steps
-        bodies = settings.morphologies()
-        self.env = LocomotionVectorEnv(
-            bodies, settings.copies, variant=settings.variant, threads=settings.threads
-        )
-        self.learner = _make_learner(settings, self.env, run)
-        self.episodes = Episodes(bodies, self.env.body_index)
+        self.copies = _make_copies(settings, run)
+        self.learner = _make_learner(settings, self.copies.layout, run)
+        self.episodes = Episodes(settings.morphologies(), self.copies.layout.body_index)
         self.losses = Losses(self.learner.reports)
         self.clock = Clock()
         self.steps = 0
         """Transitions so far."""
-        self.observations: NDArray[np.float32]
         self.metrics: MetricsFile
         self._seconds = 0.0
         self._saved: int | None = None
@@ -138,7 +138,13 @@ class Training:
 
     def prepare(self, say: Say) -> None:
         """Start anew, or go back to the newest checkpoint that is whole."""
+        try:
+            self._prepare(say)
+        except BaseException:
+            self.copies.close()
+            raise
 
+    def _prepare(self, say: Say) -> None:
         corrupt: dict[Path, str] = {}
         checkpoint = read_newest(self.folder.checkpoints, corrupt.__setitem__)
         if checkpoint is not None:
@@ -151,11 +157,11 @@ class Training:
             raise ValueError(f"no checkpoint can be used: {'; '.join(corrupt.values())}")
         if self.settings.init_from is not None:
             self._take_weights(self.settings.init_from, say)
-        self.observations, _ = self.env.reset(seed=self.settings.environment_seed())
+        self.copies.start(self.settings.environment_seed())
         self.metrics = MetricsFile(self.folder.metrics_file)
-        bodies = len(self.env.parts)
+        bodies = len(self.episodes.bodies)
         say(
-            f"training in {self.folder.path}: {self.env.num_envs} copies of "
+            f"training in {self.folder.path}: {self.copies.layout.num_envs} copies of "
             f"{bodies} {'body' if bodies == 1 else 'bodies'}, {self.learner.describe()}"
         )
 
@@ -163,7 +169,7 @@ class Training:
         """Train to the end, or until a signal; close everything in any case."""
         settings = self.settings
         with ExitStack() as stack:
-            stack.callback(self.env.close)
+            stack.callback(self.copies.close)
             stack.callback(self.metrics.close)
             stack.callback(self._writer.close)
             board = Board(
@@ -186,29 +192,16 @@ class Training:
             raise InterruptedTrainingError(stop.signal, self.steps, self.folder.path)
 
     def _loop(self, board: Board, progress: TrainingProgress, stop: StopRequest) -> None:
-        settings, env, learner, clock = self.settings, self.env, self.learner, self.clock
-        copies = env.num_envs
+        settings, learner, clock = self.settings, self.learner, self.clock
         every = {"row": settings.log_every, "checkpoint": settings.checkpoint_every}
         due: set[str] = set()
         clock.start(self.steps, self._seconds)
         while not (learner.at_rest and (self._finished() or stop.signal is not None)):
-            actions = learner.act(self.observations)
-            clock.lap("act")
+            step = self.copies.step(learner, clock)  # the learner acts, physics steps
 
-            following, rewards, terminated, truncated, infos = env.step(actions)
-            clock.lap("sim")
-
-            done = terminated | truncated
-            last = following
-            if done.any():
-                # The true last observation of an episode, not the first of the next one.
-                last = np.where(done[:, None], infos["final_obs"], following)
-            learner.store(
-                Step(self.observations, actions, rewards, following, last, terminated, done)
-            )
-            self.episodes.step(rewards, done)
-            self.observations = following
-            before, self.steps = self.steps, self.steps + copies
+            learner.store(step)
+            self.episodes.step(step.rewards, step.done)
+            before, self.steps = self.steps, self.steps + len(step.rewards)
             clock.lap("other")
 
             learner.learn(self.losses, clock)
@@ -257,8 +250,9 @@ class Training:
 
     def _checkpoint(self) -> Checkpoint:
         learner_arrays, learner_facts = self.learner.get_state()
+        env_arrays, env_facts = self.copies.get_state()
         arrays = {
-            "env": self.env.get_state(),
+            "env": env_arrays,
             "learner": learner_arrays,
             "episodes": self.episodes.get_state(),
             "random": {"torch": torch.get_rng_state().numpy()},
@@ -272,6 +266,7 @@ class Training:
             "seconds": self.clock.seconds,
             "metrics_bytes": self.metrics.size,
             "losses": self.losses.get_state(),
+            "env": env_facts,
             "learner": learner_facts,
         }
         flat = {f"{part}.{n}": array for part, own in arrays.items() for n, array in own.items()}
@@ -290,7 +285,7 @@ class Training:
             part, _, own_name = name.partition(".")
             arrays.setdefault(part, {})[own_name] = array
         self.learner.load(checkpoint.weights, checkpoint.learner)
-        self.observations = self.env.set_state(arrays["env"])
+        self.copies.set_state(arrays["env"], facts.get("env", {}))
         self.learner.set_state(arrays["learner"], facts["learner"])
         self.episodes.set_state(arrays["episodes"])
         torch.set_rng_state(torch.from_numpy(arrays["random"]["torch"]))

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sgrl.algorithms.replay import Replay
-from sgrl.algorithms.rollout import Step
+from sgrl.algorithms.rollout import Array, Step
 from sgrl.algorithms.td3 import REPORTS, Td3
-from sgrl.envs.vector import LocomotionVectorEnv
+from sgrl.training.copies import Layout
 from sgrl.training.metrics import Clock, Losses
 from sgrl.training.settings import TrainSettings
 
@@ -25,10 +25,10 @@ class OffPolicyLearner:
     reports = REPORTS
     at_rest = True
 
-    def __init__(self, settings: TrainSettings, env: LocomotionVectorEnv, replay: Path) -> None:
+    def __init__(self, settings: TrainSettings, layout: Layout, replay: Path) -> None:
         assert settings.buffer is not None, "resolve the settings first"
         bodies = settings.morphologies()
-        self.settings, self.env = settings, env
+        self.settings, self.layout = settings, layout
         self.td3 = Td3(
             settings.method,
             settings.preset,
@@ -38,7 +38,7 @@ class OffPolicyLearner:
             network=settings.network,
         )
         # No transition that a kept checkpoint, or one being written, knows is overwritten.
-        slack = (settings.keep + 1) * (settings.checkpoint_every + env.num_envs)
+        slack = (settings.keep + 1) * (settings.checkpoint_every + layout.num_envs)
         self.replay = Replay(bodies, settings.buffer, folder=replay, slack=slack)
         acting, sampling = np.random.SeedSequence([settings.seed, 2]).spawn(2)
         self.acting, self.sampling = map(np.random.default_rng, (acting, sampling))
@@ -57,15 +57,15 @@ class OffPolicyLearner:
         needed = Replay.bytes_needed(replay.bodies, replay.capacity, replay.slack)
         return f"replay up to {needed / 1e9:.2f} GB on disk"
 
-    def act(self, observations: NDArray[np.float32]) -> NDArray[np.float32]:
+    def act(self, observations: Array) -> tuple[Array, Array | None]:
         if self.steps >= self.settings.warm_up:
-            return self.td3.act(observations, self.env.body_index, self.acting)
-        drawn = self.acting.uniform(-1.0, 1.0, self.env.action_mask.shape)
-        return np.where(self.env.action_mask, drawn, 0.0).astype(np.float32)
+            return self.td3.act(observations, self.layout.body_index, self.acting), None
+        drawn = self.acting.uniform(-1.0, 1.0, self.layout.action_mask.shape)
+        return np.where(self.layout.action_mask, drawn, 0.0).astype(np.float32), None
 
     def store(self, step: Step) -> None:
         self.replay.add(
-            self.env.body_index,
+            self.layout.body_index,
             step.observations,
             step.actions,
             step.rewards,

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sgrl.algorithms.ppo import REPORTS, Ppo
-from sgrl.algorithms.rollout import Rollout, Step
+from sgrl.algorithms.rollout import Array, Rollout, Step
 from sgrl.envs.observation import FEATURES
-from sgrl.envs.vector import LocomotionVectorEnv
+from sgrl.training.copies import Layout
 from sgrl.training.metrics import Clock, Losses
 from sgrl.training.settings import TrainSettings
 
@@ -22,8 +22,8 @@ class OnPolicyLearner:
 
     reports = REPORTS
 
-    def __init__(self, settings: TrainSettings, env: LocomotionVectorEnv) -> None:
-        self.env = env
+    def __init__(self, settings: TrainSettings, layout: Layout) -> None:
+        self.layout = layout
         self.ppo = Ppo(
             settings.method,
             settings.preset,
@@ -32,12 +32,11 @@ class OnPolicyLearner:
             device=settings.device,
             network=settings.network,
         )
-        copies, motors = env.action_mask.shape
-        width = env.limb_mask.shape[1] * FEATURES
+        copies, motors = layout.action_mask.shape
+        width = layout.limb_mask.shape[1] * FEATURES
         self.rollout = Rollout(settings.ppo.rollout, copies, width, motors)
         acting, order = np.random.SeedSequence([settings.seed, 2]).spawn(2)
         self.acting, self.order = map(np.random.default_rng, (acting, order))
-        self._means = np.zeros((copies, motors), np.float32)
 
     @property
     def updates(self) -> int:
@@ -52,19 +51,19 @@ class OnPolicyLearner:
         steps, copies = self.rollout.rewards.shape
         return f"an update every {steps * copies:,} steps"
 
-    def act(self, observations: NDArray[np.float32]) -> NDArray[np.float32]:
-        actions, self._means = self.ppo.act(observations, self.env.body_index, self.acting)
-        return actions
+    def act(self, observations: Array) -> tuple[Array, Array | None]:
+        return self.ppo.act(observations, self.layout.body_index, self.acting)
 
     def store(self, step: Step) -> None:
-        self.rollout.add(step, self._means)
+        assert step.means is not None, "a step that this learner acted in"
+        self.rollout.add(step, step.means)
 
     def learn(self, losses: Losses, clock: Clock) -> None:
         if not self.rollout.full:
             return
-        for batch in self.ppo.batches(self.rollout, self.env.body_index, self.order):
+        for batch in self.ppo.batches(self.rollout, self.layout.body_index, self.order):
             losses.add(self.ppo.update(batch))
-        self.ppo.observe(self.rollout, self.env.limb_mask)
+        self.ppo.observe(self.rollout, self.layout.limb_mask)
         self.rollout.clear()
         clock.lap("update")
 

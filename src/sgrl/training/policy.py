@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from sgrl.algorithms.weights import load_weights, weights_of
-from sgrl.envs.observation import FEATURES
+from sgrl.envs.observation import FEATURES, split
 from sgrl.models.batch import LimbBatch
 from sgrl.models.heads import Actor
 from sgrl.models.methods import make_actor
@@ -78,6 +80,20 @@ class TrainedPolicy:
         result = actions.cpu().numpy().astype(np.float32, copy=False)
         return result.reshape(*observed.shape[:-1], body.num_actions)
 
+    def as_function(self, dtype: torch.dtype = torch.float64) -> Callable[[LimbBatch], Tensor]:
+        """A copy of it in another precision: from batches, as observed, to actions (limbs, 3)."""
+        actor = copy.deepcopy(self.actor).to(dtype)
+        scale = split(self.normaliser.scale.to(self._device, dtype), 1)
+        shift = split(self.normaliser.shift.to(self._device, dtype), 1)
+
+        def act(batch: LimbBatch) -> Tensor:
+            vectors = batch.vectors * scale.vectors
+            scalars = torch.addcmul(shift.scalars, batch.scalars, scale.scalars)
+            actions: Tensor = actor(batch.replace(vectors=vectors, scalars=scalars))
+            return actions
+
+        return act
+
     @staticmethod
     def _check(observed: NDArray[np.generic], body: Morphology) -> None:
         numbers = body.num_limbs * FEATURES
@@ -97,7 +113,8 @@ def load_policy(
 ) -> TrainedPolicy:
     """The policy of a run, given by its folder, its name in `runs`, or a name that ships.
 
-    `checkpoint` names one by its steps; by default it is the newest that is whole.
+    `checkpoint` names one by its steps; by default it is the newest that is whole. A run of a
+    method from outside the package (`module:Class`) imports that module, which runs its code.
     """
     check_device(device)
     found = find_run(run)

@@ -148,7 +148,7 @@ def _measured(
 
 def _relatives(policy: TrainedPolicy) -> list[Morphology]:
     """What it was trained on, and for a policy of many bodies the rest of their families."""
-    if policy.method.startswith("monolithic") or len(policy.bodies) == 1:
+    if len(policy.bodies) == 1:
         return list(policy.bodies)
     families = {body.family for body in policy.bodies}
     names = [entry.name for entry in TABLE if entry.family in families]

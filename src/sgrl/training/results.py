@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import json
 import math
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgrl.envs.task import Variant
-from sgrl.files import writable
+from sgrl.files import writable, write_csv
 
 STATISTICS = ("total_reward", "length", "speed", "targets", "distance")
 """The fields of an `Episode` that are averaged."""
@@ -98,18 +97,11 @@ def write_results(
         {key: None if value != value else value for key, value in result.summary().items()}
         for result in results
     ]
-    _write_csv(folder / "episodes.csv", episodes)
-    _write_csv(folder / "summary.csv", summaries)
+    write_csv(folder / "episodes.csv", episodes)
+    write_csv(folder / "summary.csv", summaries)
     with writable(folder / "summary.json") as path:
         text = json.dumps({"about": dict(about or {}), "results": summaries}, indent=2)
         path.write_text(text + "\n", encoding="utf-8")
-
-
-def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    with writable(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def format_table(results: Sequence[BodyResult]) -> str:

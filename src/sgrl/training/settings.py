@@ -29,7 +29,7 @@ PPO_COPIES = 64
 TD3_ONLY = ("warm_up", "updates_per_step", "batches", "buffer")
 """Settings that PPO has no use for."""
 
-CHANGEABLE = ("steps", "minutes", "wandb", "runs", "resume")
+CHANGEABLE = ("steps", "minutes", "wandb", "cluster", "runs", "resume")
 """Settings that may differ when a run is resumed."""
 
 
@@ -40,11 +40,13 @@ class TrainSettings:
     bodies: tuple[str, ...] = ()
     """Bodies to train on: names, or collections for their training bodies."""
     method: str = "set"
-    """The network's method, such as set, swat+hn or monolithic."""
+    """The network's method, such as set, swat+hn or monolithic, or your own as module:Class."""
     preset: str = "fast"
     """Size of the networks: fast or paper."""
     variant: Variant = "v1"
     """The task: far targets (v1) or near, moving ones (v2)."""
+    yaw: float | None = None
+    """Start every episode turned by so many radians; uniform over the circle if not given."""
     algorithm: Literal["td3", "ppo"] = "td3"
     """What learns: the paper's TD3, or PPO, which is many times faster without a GPU."""
     steps: int | None = None
@@ -62,6 +64,12 @@ class TrainSettings:
     """Where the networks live, as PyTorch names it."""
     threads: int = 0
     """Threads of the physics and of PyTorch; 0 for all cores."""
+    rollout_workers: int = 0
+    """Workers on Ray that make PPO's rollouts, each on one core with its share of the copies; 0 to
+    make them in this process."""
+    cluster: str | None = None
+    """Ray cluster for the rollout workers, HOST:PORT of its head; without one, Ray is started on
+    this machine."""
     warm_up: int = 10_000
     """Steps with random actions, before the first update of TD3."""
     updates_per_step: float = 1.0
@@ -120,8 +128,9 @@ def resolve_settings(settings: TrainSettings) -> TrainSettings:
     if len(set(names)) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
         raise ValueError(f"bodies are named twice: {', '.join(twice)}")
-    get_method(settings.method).config(settings.preset)
-    if settings.method.startswith("monolithic") and len(names) > 1:
+    method = get_method(settings.method)
+    method.config(settings.preset)
+    if method.one_body and len(names) > 1:
         raise ValueError(
             f"{settings.method} is made for exactly one body, not for these {len(names)}"
         )
@@ -131,8 +140,8 @@ def resolve_settings(settings: TrainSettings) -> TrainSettings:
     label = "_".join(part.replace("+", "p") for part in settings.bodies)
     if len(label) > 60:
         label = f"{len(names)}_bodies"
-    method = settings.method.replace("+", "_")
-    name = settings.name or f"{method}-{label}-seed{settings.seed}"
+    short = settings.method.replace("+", "_").replace(":", ".")
+    name = settings.name or f"{short}-{label}-seed{settings.seed}"
     if name.startswith(".") or Path(name).name != name:
         raise ValueError(f"a run's name is the name of a folder, not {name!r}")
     steps = DEFAULT_STEPS[settings.algorithm] if settings.steps is None else settings.steps
@@ -144,6 +153,11 @@ def resolve_settings(settings: TrainSettings) -> TrainSettings:
     if buffer is None and settings.algorithm == "td3":
         # As many as fit beside each other when the last step overshoots.
         buffer = min(DEFAULT_BUFFER, steps + copies * len(names))
+    if settings.rollout_workers > copies:
+        raise ValueError(
+            f"{settings.rollout_workers} rollout workers need as many copies of each body, not "
+            f"{copies}"
+        )
     return replace(
         settings,
         bodies=names,
@@ -161,6 +175,7 @@ def _check_numbers(settings: TrainSettings) -> None:
         "minutes": 0,
         "copies": 1,
         "threads": 0,
+        "rollout_workers": 0,
         "warm_up": 0,
         "updates_per_step": 0,
         "buffer": 1,
@@ -177,6 +192,12 @@ def _check_numbers(settings: TrainSettings) -> None:
         for name in TD3_ONLY:
             if getattr(settings, name) != fields[name]:
                 raise ValueError(f"{name} is a setting of TD3; PPO has none")
+    if settings.rollout_workers and settings.algorithm != "ppo":
+        raise ValueError(
+            "rollout_workers are for PPO: TD3 waits for its updates, not for the physics"
+        )
+    if settings.cluster is not None and not settings.rollout_workers:
+        raise ValueError("cluster is where rollout workers run: give rollout_workers, too")
     others = {"ppo": (settings.td3, Td3Config()), "td3": (settings.ppo, PpoConfig())}
     given, default = others[settings.algorithm]
     if given != default:
@@ -191,6 +212,8 @@ def _check_numbers(settings: TrainSettings) -> None:
 def _check_packages(settings: TrainSettings) -> None:
     if settings.wandb and importlib.util.find_spec("wandb") is None:
         raise ValueError("--wandb needs the wandb package: pip install 'sgrl[tracking]'")
+    if settings.rollout_workers and importlib.util.find_spec("ray") is None:
+        raise ValueError("--rollout-workers needs the ray package: pip install 'sgrl[ray]'")
 
 
 def check_device(name: str) -> None:
@@ -224,7 +247,13 @@ def resumed_settings(asked: TrainSettings, recorded: TrainSettings) -> TrainSett
     # Who asks for more steps does not want to be stopped by a time that is over.
     minutes = recorded.minutes if asked.steps is None else None
     minutes = minutes if asked.minutes is None else asked.minutes
-    changed = replace(recorded, steps=steps, minutes=minutes, wandb=asked.wandb or recorded.wandb)
+    changed = replace(
+        recorded,
+        steps=steps,
+        minutes=minutes,
+        wandb=asked.wandb or recorded.wandb,
+        cluster=asked.cluster,
+    )
     _check_numbers(changed)
     _check_packages(changed)
     check_device(changed.device)

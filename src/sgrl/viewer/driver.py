@@ -97,7 +97,7 @@ class PolicyDriver(Driver):
 
     def __init__(self, policy: TrainedPolicy) -> None:
         from sgrl.models.frames import Framed
-        from sgrl.models.monolithic import Monolithic
+        from sgrl.models.methods import get_method
         from sgrl.models.set import Set
         from sgrl.models.swat import Swat
 
@@ -108,7 +108,7 @@ class PolicyDriver(Driver):
         network = self.actor.network
         self._frame = network if isinstance(network, Framed) else None
         self._network = network.network if isinstance(network, Framed) else network
-        self.takes_any_body = not isinstance(self._network, Monolithic)
+        self.takes_any_body = not get_method(policy.method).one_body
         self.has_attention = isinstance(self._network, Set | Swat)
 
     def act(self, robots: Sequence[Driven]) -> list[Array]:

@@ -1,0 +1,144 @@
+"""How much is spent on an experiment: `smoke`, `laptop` or `paper`."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from sgrl.algorithms.ppo import PpoConfig
+from sgrl.algorithms.td3 import Td3Config
+from sgrl.envs.task import MAX_EPISODE_STEPS
+from sgrl.morphology.table import COLLECTIONS
+from sgrl.training.settings import TrainSettings
+
+Algorithm = Literal["td3", "ppo"]
+
+
+@dataclass(frozen=True)
+class Length:
+    """Of a training: so many steps, or fewer if the minutes are over before."""
+
+    steps: int
+    minutes: float | None = None
+
+
+UNTIL_TIME_IS_UP = 10**9
+"""Steps that no training here makes in its minutes."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What trainings and trials may cost."""
+
+    name: str
+    about: str
+    """Stated in every table."""
+    algorithm: Algorithm
+    """Unless another is asked for."""
+    seeds: int
+    """Trainings of each method."""
+    episodes: int
+    """Of each trial: a trained run on one body."""
+    episode_steps: int
+    """Longest episode of a trial."""
+    body: Length
+    """Training on one body."""
+    collection: Length
+    """Training on a collection."""
+    fine_tuning: Length
+    """Second stage on a collection."""
+    td3: TrainSettings
+    """What else TD3 is told."""
+    ppo: TrainSettings
+    """What else PPO is told."""
+
+    def settings(self, method: str, task: str, seed: int, algorithm: Algorithm) -> TrainSettings:
+        """Of one training on a body or collection."""
+        length = self.collection if task in COLLECTIONS else self.body
+        template = self.td3 if algorithm == "td3" else self.ppo
+        return replace(
+            template,
+            bodies=(task,),
+            method=method,
+            seed=seed,
+            algorithm=algorithm,
+            steps=length.steps,
+            minutes=length.minutes,
+        )
+
+
+SMOKE = Budget(
+    name="smoke",
+    about="a few thousand steps at most, which teach nothing and show that everything runs",
+    algorithm="ppo",
+    seeds=2,
+    episodes=2,
+    episode_steps=40,
+    body=Length(512),
+    collection=Length(3_072),
+    fine_tuning=Length(3_072),
+    td3=TrainSettings(
+        copies=8,
+        threads=1,
+        warm_up=100,
+        updates_per_step=0.02,
+        log_every=64,
+        checkpoint_every=256,
+        td3=Td3Config(batch=8),
+    ),
+    ppo=TrainSettings(
+        copies=8,
+        threads=1,
+        log_every=64,
+        checkpoint_every=256,
+        ppo=PpoConfig(rollout=16, epochs=1),
+    ),
+)
+
+LAPTOP = Budget(
+    name="laptop",
+    about=(
+        "networks of preset `fast`; each training has 20 minutes on one core for one body, 30 for "
+        "a collection, 15 for fine-tuning"
+    ),
+    algorithm="ppo",
+    seeds=2,
+    episodes=100,
+    episode_steps=MAX_EPISODE_STEPS,
+    body=Length(UNTIL_TIME_IS_UP, minutes=20),
+    collection=Length(UNTIL_TIME_IS_UP, minutes=30),
+    fine_tuning=Length(UNTIL_TIME_IS_UP, minutes=15),
+    # Room for all that TD3 collects in that time, not for all the steps.
+    td3=TrainSettings(buffer=1_000_000),
+    ppo=TrainSettings(checkpoint_every=100_000),
+)
+
+PAPER = Budget(
+    name="paper",
+    about=(
+        "networks of preset `paper`; 1 million steps for start orientation as in the "
+        "paper, which does not state the others: 5 million for one body, 10 million for a "
+        "collection, 5 million for fine-tuning"
+    ),
+    algorithm="td3",
+    seeds=3,
+    episodes=100,
+    episode_steps=MAX_EPISODE_STEPS,
+    body=Length(5_000_000),
+    collection=Length(10_000_000),
+    fine_tuning=Length(5_000_000),
+    td3=TrainSettings(preset="paper"),
+    ppo=TrainSettings(preset="paper"),
+)
+
+BUDGETS = {budget.name: budget for budget in (SMOKE, LAPTOP, PAPER)}
+
+
+def get_budget(name: str) -> Budget:
+    """A budget by its name; ValueError with the nearest name if there is none."""
+    if name not in BUDGETS:
+        near = difflib.get_close_matches(name, BUDGETS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(BUDGETS)}"
+        raise ValueError(f"unknown budget {name!r}; {hint}")
+    return BUDGETS[name]

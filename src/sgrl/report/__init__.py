@@ -1,0 +1,1 @@
+"""Reports: what runs have learned, on one page that opens offline."""

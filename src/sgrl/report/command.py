@@ -1,0 +1,31 @@
+"""`sgrl report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+
+def report_command(
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional],
+    *,
+    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report.html"),
+    title: str | None = None,
+) -> None:
+    """Write one page about runs: learning curves, tables, symmetry, replays; it opens offline.
+
+    Runs that differ only by their seed are drawn as one curve. What `sgrl eval` wrote into a run's
+    folder, and replays and videos that lie there, are shown too.
+
+    Args:
+        runs: Folders of runs, or their names in runs.
+        out: The file to write, .html.
+        title: What stands at its top.
+    """
+    # Here, because the certificates need torch.
+    from sgrl.report.page import write_report
+
+    count = write_report(runs, out, title)
+    print(f"wrote {out}: {count} run{'s' if count > 1 else ''}, {out.stat().st_size / 1e6:.1f} MB")

@@ -1,0 +1,155 @@
+"""The page: data and tables in a template, everything in one file."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import time
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Any
+from urllib.parse import quote
+
+import sgrl
+from sgrl.files import writable
+from sgrl.morphology import get_body
+from sgrl.report import tables
+from sgrl.report.evaluations import evaluations_table
+from sgrl.report.groups import Group, make_groups
+from sgrl.report.runs import Column, RunRecord, read_runs
+from sgrl.report.symmetry import certificate_table
+from sgrl.report.tables import Html, note, series_of
+
+SCRIPTS = ("curves.js", "chart.js", "page.js")
+"""In the order in which they build on each other."""
+LARGEST_EMBEDDED = 4_000_000
+"""Bytes of a replay that goes into the page; a larger one is linked to."""
+MOST_EMBEDDED = 24_000_000
+"""Bytes of all of them together."""
+
+
+def write_report(runs: Sequence[str | Path], out: Path, title: str | None = None) -> int:
+    """Write a page about runs, given by folder or name; returns how many there are."""
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"{out}: a report is an .html file")
+    records = read_runs(runs)
+    groups = make_groups(records)
+    page = make_page(groups, title or "Learning report", out.parent)
+    try:
+        with writable(out) as draft:
+            draft.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise OSError(f"{out} can't be written: {error.strerror or error}") from None
+    return len(records)
+
+
+def make_page(groups: Sequence[Group], title: str, folder: Path) -> str:
+    """The page as text; `folder` is where it will lie, for links to what is not in it."""
+    count = sum(len(group.runs) for group in groups)
+    about = f"{count} run{'s' if count > 1 else ''} · {time.strftime('%d %B %Y, %H:%M')}"
+    sections = {
+        "Final returns": tables.summary_table(groups),
+        "Returns by body": tables.returns_table(groups),
+        "Settings that differ": tables.settings_table(groups),
+        "Symmetry certificate": certificate_table(groups),
+        "Evaluations": evaluations_table(groups),
+        "Replays": _replay_list(groups),
+        "Runs": tables.runs_table(groups),
+    }
+    if len(dict.fromkeys(body for group in groups for body in group.bodies)) == 1:
+        del sections["Returns by body"]
+    shown = [_section(name, content) for name, content in sections.items() if content]
+    return Template(_asset("page.html")).substitute(
+        title=html.escape(title),
+        about=html.escape(f"{about} · sgrl {sgrl.__version__}"),
+        style=_asset("page.css"),
+        script="\n".join(map(_asset, SCRIPTS)),
+        sections="\n".join(shown),
+        data=embed(_data(groups)),
+        replays=embed(_replays(groups, folder)),
+    )
+
+
+def embed(value: Any) -> str:
+    """JSON for a script element, which nothing in it can end."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _asset(name: str) -> str:
+    return resources.files("sgrl.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _section(name: str, content: Html) -> str:
+    return f"<section><h2>{html.escape(name)}</h2>\n{content}\n</section>"
+
+
+def _data(groups: Sequence[Group]) -> dict[str, Any]:
+    """What the curves are drawn from."""
+    series = series_of(groups)
+    bodies = dict.fromkeys(body for group in groups for body in group.bodies)
+    return {
+        "series": series,
+        "families": {body: str(get_body(body).family) for body in bodies},
+        "groups": [
+            {
+                "series": series.index(group.label),
+                "task": group.task,
+                "bodies": group.bodies,
+                "runs": [
+                    {"seed": record.settings.seed, "columns": _columns(record)}
+                    for record in group.runs
+                ],
+            }
+            for group in groups
+        ],
+    }
+
+
+def _columns(record: RunRecord) -> dict[str, Column]:
+    """Without the overall return and length, which are means of the bodies'; six digits do."""
+    return {
+        name: [None if value is None else float(f"{value:.6g}") for value in column]
+        for name, column in record.columns.items()
+        if name not in ("return", "length")
+    }
+
+
+def _all_replays(groups: Sequence[Group]) -> list[tuple[str, Path]]:
+    """The runs' names and the files, in the order in which they are listed."""
+    return [
+        (record.name, path)
+        for group in groups
+        for record in group.runs
+        for path in record.replays()
+    ]
+
+
+def _replay_list(groups: Sequence[Group]) -> Html | None:
+    """Where the script puts them."""
+    if not _all_replays(groups):
+        return None
+    return Html('<div id="replays"></div>' + note("A replay is loaded when you open it."))
+
+
+def _replays(groups: Sequence[Group], folder: Path) -> list[dict[str, Any]]:
+    """Small pages as text, everything else as links relative to the report's folder."""
+    found, left = [], MOST_EMBEDDED
+    for run, path in _all_replays(groups):
+        size = path.stat().st_size
+        entry: dict[str, Any] = {"name": f"{run}: {path.name}", "link": _link(path, folder)}
+        if path.suffix.lower() == ".html" and size <= min(LARGEST_EMBEDDED, left):
+            left -= size
+            entry["page"] = path.read_text(encoding="utf-8")
+        found.append(entry)
+    return found
+
+
+def _link(path: Path, folder: Path) -> str:
+    try:
+        return quote(Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix())
+    except ValueError:  # on another drive
+        return path.resolve().as_uri()

@@ -1,0 +1,152 @@
+"""What a report reads of a run: its settings, its metrics, what lies in its folder."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sgrl.training.checkpoint import FACTS, list_checkpoints
+from sgrl.training.run import Run, find_run
+from sgrl.training.settings import TrainSettings
+
+MOST_POINTS = 400
+"""Points of a curve in the page; of a longer one neighbours are averaged."""
+REPLAY_SUFFIXES = (".html", ".mp4", ".gif")
+
+Column = list[float | None]
+PROGRESS = ("steps", "updates", "episodes", "wall/seconds")
+"""Columns that count up: of several rows the last one counts, not the mean."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A run as it is reported."""
+
+    run: Run
+    settings: TrainSettings
+    columns: dict[str, Column]
+    """Of metrics.csv, at most `MOST_POINTS` long."""
+    last: dict[str, float | None]
+    """The last row of metrics.csv."""
+    command: str | None
+    commit: str | None
+    """Those of the first process."""
+
+    @property
+    def name(self) -> str:
+        return self.run.path.resolve().name
+
+    @property
+    def finished(self) -> bool:
+        """Whether its newest checkpoint has all the steps, or minutes, that it was told to make."""
+        try:
+            newest = list_checkpoints(self.run.checkpoints)[-1]
+            facts = json.loads((newest / FACTS).read_text(encoding="utf-8"))
+            steps, minutes = self.settings.steps or math.inf, self.settings.minutes or math.inf
+            return bool(facts["steps"] >= steps or facts["seconds"] >= 60 * minutes)
+        except (IndexError, OSError, ValueError, KeyError):
+            return False  # no checkpoint that could tell
+
+    def evaluations(self) -> list[dict[str, Any]]:
+        """What `sgrl eval` wrote for it, oldest first: `about` and `results`."""
+        found = []
+        for path in sorted(self.run.path.glob("evaluations/*/summary.json")):
+            try:
+                summary = json.loads(path.read_text(encoding="utf-8"))
+                found.append({"about": summary["about"], "results": summary["results"]})
+            except (ValueError, KeyError, TypeError) as error:
+                raise ValueError(f"{path} is not a summary of an evaluation: {error!r}") from None
+        return found
+
+    def replays(self) -> list[Path]:
+        """Pages and videos in its folder, or one folder further down."""
+        files = (*self.run.path.glob("*"), *self.run.path.glob("*/*"))
+        return sorted(path for path in files if path.suffix.lower() in REPLAY_SUFFIXES)
+
+
+def read_runs(where: Iterable[str | Path]) -> list[RunRecord]:
+    """The runs at some paths or of some names, each once; an error says which can't be read."""
+    records: dict[Path, RunRecord] = {}
+    for one in where:
+        run = _find(one)
+        place = run.path.resolve()
+        if place not in records:
+            records[place] = _read(run)
+    if not records:
+        raise ValueError("name the runs to report on: sgrl report runs/NAME ... -o report.html")
+    return list(records.values())
+
+
+def _find(where: str | Path) -> Run:
+    try:
+        return find_run(where)
+    except FileNotFoundError:
+        inside = sorted(path.parent for path in Path(where).glob("*/settings.json"))
+        if inside:
+            raise FileNotFoundError(
+                f"{where} is not a run but a folder of {len(inside)}; name those: "
+                f"{Path(where) / '*'}"
+            ) from None
+        raise
+
+
+def _read(run: Run) -> RunRecord:
+    if run.is_published():
+        raise ValueError(
+            f"{run.path} is a published policy, which has no learning curve; report on its run"
+        )
+    settings = run.settings()
+    rows = _read_metrics(run.metrics_file)
+    if not rows:
+        raise ValueError(
+            f"{run.path} has no row of metrics yet; there is one every {settings.log_every:,} steps"
+        )
+    first: dict[str, Any] = {}
+    if (run.path / "versions.json").is_file():
+        versions = run.versions()
+        first = (versions.get("processes") or [versions])[0]
+    return RunRecord(run, settings, thin(rows), rows[-1], first.get("command"), first.get("commit"))
+
+
+def _read_metrics(path: Path) -> list[dict[str, float | None]]:
+    """Rows of metrics.csv; one that is being written at this moment is left out."""
+    if not path.is_file():
+        return []
+    with open(path, encoding="utf-8", newline="") as file:
+        try:
+            return [
+                {name: _number(value) for name, value in row.items()}
+                for row in csv.DictReader(file)
+                if None not in row.values() and None not in row
+            ]
+        except ValueError as error:
+            raise ValueError(f"{path} is not a table of metrics: {error}") from None
+
+
+def _number(text: str) -> float | None:
+    value = float(text) if text else math.nan
+    return value if math.isfinite(value) else None
+
+
+def thin(rows: Sequence[Mapping[str, float | None]], most: int = MOST_POINTS) -> dict[str, Column]:
+    """Columns of at most `most` numbers: means of neighbouring rows, of counters the last."""
+    ends = [round((i + 1) * len(rows) / most) for i in range(most)]
+    if len(rows) <= most:
+        ends = list(range(1, len(rows) + 1))
+    starts = [0, *ends[:-1]]
+    columns: dict[str, Column] = {}
+    for name in rows[0]:
+        values = [row[name] for row in rows]
+        parts = [values[start:end] for start, end in zip(starts, ends, strict=True)]
+        columns[name] = [part[-1] if name in PROGRESS else _mean(part) for part in parts]
+    return columns
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

@@ -1,0 +1,34 @@
+"""A training with PPO that takes a second or two, and patience."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from sgrl.algorithms.ppo import PpoConfig
+from sgrl.algorithms.td3 import Td3Config
+from sgrl.training.settings import TrainSettings
+from tests.training.tiny import TINY
+
+SMALL = replace(
+    TINY,
+    algorithm="ppo",
+    warm_up=TrainSettings.warm_up,
+    updates_per_step=TrainSettings.updates_per_step,
+    td3=Td3Config(),
+    copies=3,
+    steps=432,
+    log_every=72,
+    checkpoint_every=72,
+    ppo=PpoConfig(rollout=12, epochs=1, batch=36),
+)
+"""Six rollouts of 72 steps."""
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 240.0) -> None:
+    """Until something is so, but not for ever."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it took too long"
+        time.sleep(0.01)

@@ -1,0 +1,97 @@
+"""Jobs: named by what they train, found again as they were left, never done twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sgrl.experiments.runner import Job, make_job, output_to_log, run_job
+from sgrl.training.checkpoint import list_checkpoints
+from sgrl.training.run import Run
+from sgrl.training.settings import TrainSettings
+from tests.training.tiny import TINY
+
+
+def tiny_job(runs: Path, **changes: object) -> Job:
+    return make_job(replace(TINY, **changes), "tiny", runs)
+
+
+def processes(job: Job) -> int:
+    """That have trained in its folder."""
+    return len(Run(job.folder).versions()["processes"])
+
+
+def test_names_follow_from_what_is_trained() -> None:
+    runs = Path("runs")
+    name = tiny_job(runs).name
+    assert tiny_job(runs, threads=7, device="cuda", keep=9, checkpoint_every=5).name == name
+    others = [{"seed": 1}, {"steps": 401}, {"yaw": 0.0}, {"minutes": 5.0}, {"init_from": Path("x")}]
+    names = {tiny_job(runs, **changes).name for changes in others}
+    assert len(names | {name}) == len(others) + 1
+    collection = make_job(TrainSettings(bodies=("3d_cwhh++",), method="swat+hn"), "", runs)
+    assert collection.name.startswith("swatphn-3d_cwhhpp-td3-v1-seed0-")
+    assert collection.folder.parent == runs
+    assert collection.log.parent == runs / "logs"
+    custom = make_job(TrainSettings(bodies=("3d_cwhh++",), method="my.package:Net"), "", runs)
+    assert custom.name.startswith("my.package_Net-")
+
+
+def test_a_job_is_trained_once(tmp_path: Path) -> None:
+    job = pickle.loads(pickle.dumps(tiny_job(tmp_path)))
+    assert job.state().phase == "missing"
+    run_job(job)
+    state = job.state()
+    assert (state.phase, state.steps) == ("done", 400)
+    assert state.seconds > 0
+    run_job(job)
+    assert processes(job) == 1
+    assert [path.name for path in tmp_path.iterdir() if path.name != "logs"] == [job.name]
+
+
+def test_a_job_that_was_cut_off_goes_on(tmp_path: Path) -> None:
+    job = tiny_job(tmp_path)
+    run_job(job)
+    shutil.rmtree(list_checkpoints(job.folder / "checkpoints")[-1])
+    state = job.state()
+    assert (state.phase, state.steps) == ("partial", 300)
+    run_job(job)
+    assert job.state().phase == "done"
+    assert processes(job) == 2
+
+
+def test_a_job_whose_time_is_up_is_done(tmp_path: Path) -> None:
+    job = tiny_job(tmp_path, steps=10**6, minutes=0.001, buffer=1000)
+    run_job(job)
+    state = job.state()
+    assert state.phase == "done"
+    assert state.steps < 10**6
+    assert state.seconds >= 0.06
+
+
+def test_something_else_in_the_folder_is_refused(tmp_path: Path) -> None:
+    job = tiny_job(tmp_path)
+    job.folder.mkdir()
+    with pytest.raises(ValueError, match="not a run"):
+        job.state()
+    job.folder.rmdir()
+    run_job(job)
+    recorded = json.loads(Run(job.folder).settings_file.read_text())
+    Run(job.folder).settings_file.write_text(json.dumps(recorded | {"copies": 3}))
+    with pytest.raises(ValueError, match=r"other settings: copies is 3, not 2"):
+        job.state()
+
+
+def test_output_goes_to_the_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    job = tiny_job(tmp_path)
+    for word in ("one", "two"):
+        with output_to_log(job):
+            os.write(1, f"{word}\n".encode())
+    os.write(1, b"three\n")
+    assert capfd.readouterr().out == "three\n"
+    assert job.log.read_text() == "one\ntwo\n"
