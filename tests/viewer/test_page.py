@@ -200,15 +200,8 @@ def test_several_robots(view: View) -> None:
     page.get_by_text("this is the last robot").wait_for()
 
 
-SHIPPED = "cheetah"
-"""A small policy that comes with the package and can run."""
-
-
 def test_a_trained_policy_runs_to_the_click(browser: Browser) -> None:
-    try:
-        driver = load_driver(SHIPPED)
-    except FileNotFoundError:
-        pytest.skip(f"no policy {SHIPPED} ships with the package yet")
+    driver = load_driver("set-cheetah")
     with (
         browser.new_context(viewport=SIZE) as context,
         viewing(context, driver, CHEETAH) as (viewer, page),
