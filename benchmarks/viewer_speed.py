@@ -40,7 +40,8 @@ def main() -> None:
     parser.add_argument("--robots", type=int, nargs="+", default=[1, 4, 8])
     parser.add_argument("--seconds", type=float, default=6.0, help="to simulate, each")
     args = parser.parse_args()
-    print(f"{args.policy}, {torch.get_num_threads()} threads: simulated seconds in a second\n")
+    torch.set_num_threads(1)  # as `sgrl view` does
+    print(f"{args.policy}: simulated seconds in a second\n")
     print("| body | " + " | ".join(f"{n} robots" for n in args.robots) + " |")
     print("| --- |" + " ---: |" * len(args.robots))
     for body in BODIES:

@@ -7,13 +7,16 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from sgrl.envs.task import Variant
 from sgrl.morphology import FULL_BODIES, Morphology, resolve_bodies
 from sgrl.viewer.driver import Driver, load_driver
+
+if TYPE_CHECKING:
+    from sgrl.viewer.simulation import Simulation
 
 LONGEST = 600.0
 """Seconds of a replay or a video."""
@@ -48,10 +51,8 @@ def view_command(
     _need_viser()
     from sgrl.viewer.page import Page
     from sgrl.viewer.server import is_loopback, start_server
-    from sgrl.viewer.simulation import Simulation
 
-    driver = _load(run, seed)
-    simulation = Simulation(driver, _choose(driver, body), variant=variant, seed=seed)
+    simulation = _simulate(run, body, variant, seed)
     server = start_server(host, port, "sgrl")
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -66,7 +67,10 @@ def view_command(
             )
         if server.get_port() != port:
             print(f"port {port} is in use; taking {server.get_port()}")
-        print(f"{driver.title} at http://{host}:{server.get_port()} (Ctrl-C stops it)", flush=True)
+        print(
+            f"{simulation.driver.title} at http://{host}:{server.get_port()} (Ctrl-C stops it)",
+            flush=True,
+        )
         page.run(stop)
     finally:
         server.stop()
@@ -93,13 +97,11 @@ def replay_command(
     """
     _need_viser()
     from sgrl.viewer.replay import write_replay
-    from sgrl.viewer.simulation import Simulation
 
     _check_seconds(seconds)
-    driver = _load(run, seed)
-    simulation = Simulation(driver, _choose(driver, body), variant=variant, seed=seed)
+    simulation = _simulate(run, body, variant, seed)
     frames = write_replay(out, simulation, seconds)
-    print(f"wrote {out}: {frames} frames of {driver.title}")
+    print(f"wrote {out}: {frames} frames of {simulation.driver.title}")
 
 
 def video_command(
@@ -123,25 +125,27 @@ def video_command(
         variant: Where new targets appear: near (v2) or 10 km away (v1).
         seed: For starts, targets and random actions.
     """
-    from sgrl.viewer.simulation import Simulation
     from sgrl.viewer.video import FPS, rollout_frames, write_video
 
     _check_seconds(seconds)
     if not 32 <= size <= 2048 or size % 2:
         raise ValueError(f"--size must be an even number from 32 to 2048, not {size}")
-    driver = _load(run, seed)
-    simulation = Simulation(driver, _choose(driver, body), variant=variant, seed=seed)
+    simulation = _simulate(run, body, variant, seed)
     count = write_video(out, rollout_frames(simulation, seconds, size=size))
-    print(f"wrote {out}: {count / FPS:g} s of {driver.title}")
+    print(f"wrote {out}: {count / FPS:g} s of {simulation.driver.title}")
 
 
-def _load(run: str | None, seed: int) -> Driver:
+def _simulate(run: str | None, body: tuple[str, ...], variant: Variant, seed: int) -> Simulation:
+    """The robots that all three commands show."""
+    from sgrl.viewer.simulation import Simulation
+
     if run is not None:
         import torch
 
         # Batches of a few robots are too small to share out; more threads only wait.
         torch.set_num_threads(1)
-    return load_driver(run, seed)
+    driver = load_driver(run, seed)
+    return Simulation(driver, _choose(driver, body), variant=variant, seed=seed)
 
 
 def _choose(driver: Driver, names: tuple[str, ...]) -> tuple[Morphology, ...]:
