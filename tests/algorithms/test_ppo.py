@@ -1,5 +1,7 @@
 """PPO against numbers worked out by hand, on a toy problem, and its state."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -48,7 +50,7 @@ def random_rollout(ppo, copies, steps=8, seed=0):
             done & (rng.uniform(size=done.shape) < 0.5),
             done,
         )
-        rollout.add(step, means)
+        rollout.add(replace(step, means=means))
     return rollout, body_index
 
 
@@ -150,7 +152,7 @@ def test_bandit():
         actions, means = ppo.act(flat, body_index, rng)
         rewards = 1000.0 * (3.0 - distance(observed, actions))
         ended = np.ones(copies, bool)
-        rollout.add(Step(flat, actions, rewards, flat, flat, ended, ended), means)
+        rollout.add(Step(flat, actions, rewards, flat, flat, ended, ended, means))
         for batch in ppo.batches(rollout, body_index, rng):
             ppo.update(batch)
         rollout.clear()

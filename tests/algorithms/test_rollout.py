@@ -1,5 +1,7 @@
 """The storage of on-policy learners, and advantages against numbers worked out by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from sgrl.algorithms.rollout import Rollout, Step, generalised_advantages
@@ -49,7 +51,7 @@ def test_keeps_the_last_observation_of_an_episode_that_was_cut_off():
             terminated=np.array([False, False, True]),
             done=np.array([False, t == 1, True]),
         )
-        rollout.add(step, means=zeros)
+        rollout.add(replace(step, means=zeros))
     assert rollout.full
     found = rollout.last_observations()
     assert (found.steps.tolist(), found.copies.tolist()) == ([1], [1])

@@ -66,13 +66,14 @@ class Rollout:
     def full(self) -> bool:
         return self.size == len(self.actions)
 
-    def add(self, step: Step, means: Array) -> None:
-        """A step whose actions were drawn around `means`, (copies, motors)."""
+    def add(self, step: Step) -> None:
+        """A step that knows the means its actions were drawn around."""
+        assert step.means is not None, "of a step in which an on-policy learner acted"
         t = self.size
         self.observations[t] = step.observations
         self.observations[t + 1] = step.following
         self.actions[t] = step.actions
-        self.means[t] = means
+        self.means[t] = step.means
         self.rewards[t] = step.rewards
         self.terminated[t] = step.terminated
         self.done[t] = step.done

@@ -55,8 +55,7 @@ class OnPolicyLearner:
         return self.ppo.act(observations, self.layout.body_index, self.acting)
 
     def store(self, step: Step) -> None:
-        assert step.means is not None, "a step that this learner acted in"
-        self.rollout.add(step, step.means)
+        self.rollout.add(step)
 
     def learn(self, losses: Losses, clock: Clock) -> None:
         if not self.rollout.full:
