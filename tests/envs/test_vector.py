@@ -343,6 +343,26 @@ def test_new_targets_are_placed_around_the_agent_in_v2_only():
         assert low - 0.1 <= np.hypot(*(info["target"] - around)) <= high + 0.1
 
 
+def test_half_of_the_episodes_of_a_mix_of_variants_have_far_targets():
+    env = sgrl.make_vec("3d_hopper_5_full", 200, variant="mixed")
+    _, infos = env.reset(seed=0)
+    is_far = infos["distance"] > 9_000
+    assert 70 < is_far.sum() < 130
+    near = infos["distance"][~is_far]
+    assert near.min() < 11 < 19 < near.max() < 20.1
+    # What follows a near target is another one, as in v2.
+    _, infos = env.reset(options={"target": (0.5, 0.0)})
+    infos = env.step(np.zeros(env.action_space.shape))[4]
+    assert (infos["targets_reached"] == 1).all()
+    assert infos["distance"].max() < 21
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
+def test_a_share_of_far_episodes_lies_between_none_and_all(share):
+    with pytest.raises(ValueError, match="far_episodes is a share"):
+        replace(task_for(get_body("3d_hopper_5_full")), far_episodes=share)
+
+
 def test_a_body_of_ones_own_gets_the_task_of_its_family():
     stump = get_body("3d_walker_7_full").cut("left_shin", "right_shin", name="stump")
     assert task_for(stump).health == task_for(get_body("3d_walker_3_left_knee_right_knee")).health

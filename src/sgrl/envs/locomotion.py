@@ -21,6 +21,7 @@ from sgrl.envs import observation as layout
 from sgrl.envs.options import Start
 from sgrl.envs.streams import Streams, to_normal
 from sgrl.envs.task import (
+    FAR_TARGET,
     PHYSICS_STEPS,
     REACH_DISTANCE,
     Array,
@@ -130,6 +131,7 @@ class Locomotion:
         self._nearest = per_copy(lambda part: part.task.target_distance[0])
         self._farthest = per_copy(lambda part: part.task.target_distance[1])
         self._follow = per_copy(lambda part: part.task.targets_follow)
+        self._far_episodes = per_copy(lambda part: part.task.far_episodes)
         bounds = np.array([_bounds(part.task.health) for part in self.parts]).transpose(1, 2, 0)
         self._low, self._high = np.repeat(bounds, [part.copies for part in self.parts], axis=2)
         self._size_matters = bool(np.isfinite(self._high[6]).any())
@@ -197,17 +199,24 @@ class Locomotion:
         qpos_out[local] = qpos
         qvel_out[local] = qvel
         self.targets_reached[rows] = 0
-        self._place_targets(rows, draws[:, 1:3], qpos[:, :2])
+        self._place_targets(rows, draws[:, 1:3], qpos[:, :2], self._far_episodes[rows])
         if start.target is not None:
             self.target[rows] = start.target[rows]
             offset = self.target[rows] - qpos[:, :2]
             self.distance[rows] = np.hypot(offset[:, 0], offset[:, 1])
 
-    def _place_targets(self, rows: Rows, draws: Array, place: Array) -> None:
-        """New targets for agents at `place`, both (rows, 2), from uniform `draws`."""
+    def _place_targets(
+        self, rows: Rows, draws: Array, place: Array, far_share: Array | float = 0.0
+    ) -> None:
+        """New targets for agents at `place`, both (rows, 2), from uniform `draws`.
+
+        The lowest `far_share` of the second draw means far away, the rest is a distance.
+        """
         angle = 2 * np.pi * draws[:, 0]
-        nearest = self._nearest[rows]
-        reach = nearest + (self._farthest[rows] - nearest) * draws[:, 1]
+        nearest, is_far = self._nearest[rows], draws[:, 1] < far_share
+        part = (draws[:, 1] - far_share) / np.maximum(1.0 - far_share, 1e-9)
+        reach = nearest + (self._farthest[rows] - nearest) * part
+        reach[is_far] = FAR_TARGET[0]
         offset = np.array([reach * np.cos(angle), reach * np.sin(angle)])
         offset -= (1.0 - self._follow[rows]) * place.T
         self.target[rows] = place + offset.T

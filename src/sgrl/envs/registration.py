@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 import gymnasium
 from gymnasium.wrappers import TimeLimit
@@ -13,7 +13,7 @@ from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.morphology import Morphology, body_names
 
 NAMESPACE = "sgrl"
-VARIANTS: tuple[Variant, ...] = get_args(Variant)
+VARIANTS: tuple[Variant, ...] = ("v1", "v2")
 
 
 def env_id(body: str, variant: Variant = "v1") -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sgrl.morphology import Morphology
 
 Array = NDArray[np.float64]
-Variant = Literal["v1", "v2"]
+Variant = Literal["v1", "v2", "mixed"]
 
 PHYSICS_STEPS = 4
 """Physics steps per environment step."""
@@ -68,10 +68,14 @@ class Task:
     """Metres to a new target."""
     targets_follow: bool
     """Whether a new target is placed around the agent rather than around the origin."""
+    far_episodes: float = 0.0
+    """Share of episodes whose target is as far away as in v1, whatever `target_distance` says."""
     yaw: float | None = None
     """Radians; every episode starts so turned. None: uniform over the circle."""
 
     def __post_init__(self) -> None:
+        if not 0 <= self.far_episodes <= 1:
+            raise ValueError(f"far_episodes is a share from 0 to 1, not {self.far_episodes}")
         if self.yaw is not None and not math.isfinite(self.yaw):
             raise ValueError(f"yaw must be a finite angle in radians, not {self.yaw}")
 
@@ -96,8 +100,11 @@ def task_for(body: Morphology, variant: Variant = "v1", yaw: float | None = None
             f"{body.name}: no task is known for the family {body.family!r}; give a Task, or "
             f"a family among {', '.join(_HEALTH)}"
         )
-    if variant not in ("v1", "v2"):
-        raise ValueError(f"unknown variant {variant!r}; there are v1 (far targets) and v2 (near)")
+    if variant not in get_args(Variant):
+        raise ValueError(
+            f"unknown variant {variant!r}; there are v1 (far targets), v2 (near) and mixed "
+            "(episodes of both)"
+        )
     cheetah = body.family == "cheetah"
     return Task(
         alive_bonus=0.0 if cheetah else 1.0,
@@ -107,7 +114,8 @@ def task_for(body: Morphology, variant: Variant = "v1", yaw: float | None = None
         velocity_noise=0.1 if cheetah else 0.005,
         normal_velocity_noise=cheetah,
         target_distance=FAR_TARGET if variant == "v1" else NEAR_TARGET,
-        targets_follow=variant == "v2",
+        targets_follow=variant != "v1",
+        far_episodes=0.5 if variant == "mixed" else 0.0,
         yaw=yaw,
     )
 

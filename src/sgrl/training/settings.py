@@ -44,7 +44,7 @@ class TrainSettings:
     preset: str = "fast"
     """Size of the networks: fast or paper."""
     variant: Variant = "v1"
-    """The task: far targets (v1) or near, moving ones (v2)."""
+    """The task: far targets (v1), near ones again and again (v2), or episodes of both (mixed)."""
     yaw: float | None = None
     """Start every episode turned by so many radians; uniform over the circle if not given."""
     algorithm: Literal["td3", "ppo"] = "td3"

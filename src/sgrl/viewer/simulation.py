@@ -56,7 +56,7 @@ class Simulation:
 
     def _random_target(self) -> Place:
         """Around the home of the first robot, as the environments place theirs."""
-        nearest, farthest = NEAR_TARGET if self._variant == "v2" else FAR_TARGET
+        nearest, farthest = FAR_TARGET if self._variant == "v1" else NEAR_TARGET
         angle = self._rng.uniform(0, 2 * np.pi)
         reach = self._rng.uniform(nearest, farthest)
         return np.array([reach * np.cos(angle), reach * np.sin(angle)])
