@@ -60,7 +60,9 @@ def log_density(x, mean, std):
 
 def test_updates_of_linear_networks_by_hand():
     """Three steps in NumPy: the mean is tanh(A x), the value c · x, gradients by hand."""
-    config = PpoConfig(learning_rate=3e-3, value_learning_rate=2e-2, gradient_clip=0.3, kl=1e9)
+    config = PpoConfig(
+        learning_rate=3e-3, value_learning_rate=2e-2, gradient_clip=0.3, kl=1e9, restraint=0.4
+    )
     ppo = Ppo("monolithic", "fast", (SMALL,), config, network=MonolithicConfig(hidden=()))
     ppo.policy.double(), ppo.value.double()
     rng = np.random.default_rng(0)
@@ -87,13 +89,16 @@ def test_updates_of_linear_networks_by_hand():
     for _ in range(3):
         report = ppo.update(given)
 
-        means, std = np.tanh(x @ actor.value.T), np.exp(spread.value)
+        unbounded = x @ actor.value.T
+        means, std = np.tanh(unbounded), np.exp(spread.value)
         log_ratio = log_density(actions, means, std) - log_density(
             actions, old_means, np.exp(old_log_std)
         )
         ratio = np.exp((moving * log_ratio).sum(axis=1))
         free, bounded = ratio * gains, np.clip(ratio, 0.8, 1.2) * gains
-        assert report["policy_loss"] == pytest.approx(-np.minimum(free, bounded).mean())
+        excess = (moving * unbounded**2).sum(axis=1) / moving.sum(axis=1)
+        loss = (0.4 * excess - np.minimum(free, bounded)).mean()
+        assert report["policy_loss"] == pytest.approx(loss)
         assert report["clipped"] == pytest.approx((np.abs(ratio - 1) > 0.2).mean())
         kl = (
             (np.exp(2 * old_log_std) + (old_means - means) ** 2) / (2 * std**2)
@@ -105,7 +110,8 @@ def test_updates_of_linear_networks_by_hand():
         # of its logarithm.
         outer = np.where(free <= bounded, -free, 0.0) / rows
         away = (actions - means) / std**2
-        to_mean = (outer[:, None] * moving * away * (1 - means**2)).T @ x
+        to_unbounded = outer[:, None] * moving * away * (1 - means**2)
+        to_mean = (to_unbounded + 0.8 * moving * unbounded / moving.sum()).T @ x
         to_spread = outer @ (moving * (away * (actions - means) - 1))
         size = np.sqrt((to_mean**2).sum() + (to_spread**2).sum())
         assert report["policy_grad"] == pytest.approx(size)
@@ -346,6 +352,7 @@ def test_refuses_what_is_not_a_number_and_changes_nothing():
         ({"trace": 1.5}, "trace must lie between 0 and 1"),
         ({"horizon": -1.0}, "horizon must be positive"),
         ({"entropy": -0.1}, "entropy must not be negative"),
+        ({"restraint": float("nan")}, "restraint must not be negative"),
     ],
 )
 def test_settings_that_make_no_sense(settings, message):

@@ -63,6 +63,9 @@ class PpoConfig:
     """Adam's for the value function."""
     entropy: float = 0.0
     """Worth of the policy's entropy, per hinge."""
+    restraint: float = 0.02
+    """Worth of means that keep off the bounds of an action, where no noise moves a motor any more:
+    the weight of their mean square before tanh."""
     gradient_clip: float = 1.0
     """Largest norm of a gradient, of the policy and of the value function."""
 
@@ -80,8 +83,9 @@ class PpoConfig:
             )
         if not 0.0 <= self.trace <= 1.0:
             raise ValueError(f"trace must lie between 0 and 1, not {self.trace}")
-        if not self.entropy >= 0.0:
-            raise ValueError(f"entropy must not be negative, not {self.entropy}")
+        for name in ("entropy", "restraint"):
+            if not getattr(self, name) >= 0.0:
+                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
         if self.horizon is not None and not self.horizon > 0:
             raise ValueError(f"horizon must be positive, not {self.horizon}")
 
@@ -271,14 +275,16 @@ class Ppo:
         """
         config = self.config
         layout = batch.rows.layout
-        means = layout.actions_to_rows(self.policy(batch.rows)[0])
+        unbounded = layout.actions_to_rows(self.policy.actor.unbounded(batch.rows))
+        means = unbounded.tanh()
         log_std = self.policy.log_std
         now = _log_densities(batch.actions, means, log_std)
         before = _log_densities(batch.actions, batch.means, batch.log_std)
         ratio = ((now - before) * batch.moving).sum(dim=1).exp()
         bounded = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
         gain = torch.minimum(ratio * batch.advantages, bounded * batch.advantages)
-        policy_loss = -gain.mean() - config.entropy * log_std.mean()
+        excess = (unbounded.square() * batch.moving).sum(dim=1) / batch.moving.sum(dim=1)
+        policy_loss = (config.restraint * excess - gain).mean() - config.entropy * log_std.mean()
         value = layout.row_mean(self.value(batch.rows))
         value_loss = 0.5 * (value - batch.returns).square().mean()
         with torch.no_grad():

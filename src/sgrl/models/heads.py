@@ -22,8 +22,12 @@ class Actor(nn.Module):
 
     def forward(self, batch: LimbBatch) -> Tensor:
         """(limbs, 3), torso rows 0."""
-        action = torch.tanh(self.network(batch))
-        return action.masked_fill(batch.layout.is_torso.unsqueeze(-1), 0.0)
+        return torch.tanh(self.unbounded(batch))
+
+    def unbounded(self, batch: LimbBatch) -> Tensor:
+        """(limbs, 3), torso rows 0: the numbers whose tanh is the action."""
+        found: Tensor = self.network(batch)
+        return found.masked_fill(batch.layout.is_torso.unsqueeze(-1), 0.0)
 
 
 class Policy(nn.Module):
