@@ -75,7 +75,7 @@ def test_view_serves_a_page_until_it_is_stopped(
     port = first.split()[-1]
     assert first == f"port {taken} is in use; taking {port}\n"
     assert second == f"set, 100 steps at http://127.0.0.1:{port} (Ctrl-C stops it)\n"
-    page = urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=30)
+    page = urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=60)
     assert b"<html" in page.read(2000)
     page.close()
     process.send_signal(how)

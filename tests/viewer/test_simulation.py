@@ -46,7 +46,7 @@ def test_every_robot_runs_at_its_own_rate() -> None:
 def test_the_same_seed_gives_the_same_run() -> None:
     runs = []
     for _ in range(2):
-        simulation = Simulation(RandomDriver(3), [CHEETAH, WALKER], seed=5)
+        simulation = Simulation(RandomDriver(3), [CHEETAH, WALKER, WALKER], seed=5)
         simulation.advance(0.5)
         runs.append([robot.env.data.qpos.copy() for robot in simulation.robots])
     for first, second in zip(*runs, strict=True):
@@ -278,6 +278,19 @@ def test_robots_come_and_go() -> None:
         simulation.remove(robot)
     with pytest.raises(ValueError, match="the last robot"):
         simulation.remove(simulation.robots[0])
+
+
+def test_newcomers_fall_into_step_with_others_of_their_rate() -> None:
+    driver = Still()
+    simulation = Simulation(driver, [WALKER])
+    simulation.advance(0.101)
+    simulation.add(HUMANOID)
+    simulation.replace(simulation.add(CHEETAH), WALKER)
+    driver.calls.clear()
+    for _ in range(5):
+        simulation.advance(0.033)
+    assert len({robot.clock for robot in simulation.robots}) == 1
+    assert set(driver.calls) == {3}, "all in one batch"
 
 
 def test_another_body_takes_a_robots_place() -> None:

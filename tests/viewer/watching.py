@@ -17,6 +17,7 @@ from sgrl.morphology import get_body
 from sgrl.morphology.compile import FAMILY_COLOURS
 from sgrl.viewer.driver import Driver
 from sgrl.viewer.page import Page as ViewerPage
+from sgrl.viewer.robot import Place, Robot
 from sgrl.viewer.server import LocalServer, start_server
 from sgrl.viewer.simulation import Simulation
 
@@ -30,29 +31,41 @@ SCENE = (0, 190, 430, 480)
 browser's warning that it draws in software."""
 COARSE = "?fixedDpr=0.5"
 """Fewer pixels, for the same reason."""
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds; a browser that draws in software on a busy machine is slow."""
 
 
-def wait_for(condition: Callable[[], object], page: Page, what: str) -> None:
+def wait_for(
+    condition: Callable[[], object], page: Page, what: str, patience: float = PATIENCE
+) -> None:
     """Let the page go on until something holds."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + patience
     while not condition():
-        assert time.monotonic() < end, f"waited {PATIENCE:g} s for {what}"
+        assert time.monotonic() < end, f"waited {patience:g} s for {what}"
         page.wait_for_timeout(50)
+
+
+def has_moved(robot: Robot, before: Place) -> bool:
+    """Whether its target has. It stays, but for rounding, where a robot falls and gets up."""
+    return bool(np.hypot(*(robot.target - before)) > 1e-3)
 
 
 class Viewer:
     """A page on its server, run by a thread as `sgrl view` does."""
 
-    def __init__(self, driver: Driver, *bodies: str) -> None:
+    def __init__(self, driver: Driver, *bodies: str, paused: bool = False) -> None:
         self.simulation = Simulation(driver, [get_body(body) for body in bodies])
         self.server: LocalServer = start_server("127.0.0.1", 8720, "sgrl")
         self.page = ViewerPage(self.server, self.simulation)
+        self.page.panel.paused = paused
         self.url = f"http://127.0.0.1:{self.server.get_port()}/{COARSE}"
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self.page.run, args=(self._stop,))
         self._thread.start()
+
+    def pause(self, paused: bool) -> None:
+        """Hold time still, or let it go on, from the next frame on."""
+        self.page.do(lambda: setattr(self.page.panel, "paused", paused))
 
     def close(self) -> None:
         self._stop.set()
@@ -61,9 +74,32 @@ class Viewer:
 
 
 @contextmanager
-def viewing(context: BrowserContext, driver: Driver, *bodies: str) -> Iterator[tuple[Viewer, Page]]:
+def held(viewer: Viewer, page: Page) -> Iterator[Robot]:
+    """Time stands still, and the robot in the middle of the picture.
+
+    Whatever is done then has one outcome, however slow the machine and wherever the robot was.
+    """
+    robot = viewer.page.panel.selected
+    viewer.pause(True)
+    wait_for(lambda: viewer.page.panel.paused, page, "the pause")
+    middle = np.zeros(2)
+    wait_for(
+        lambda: np.allclose(viewer.page.stage.to_world(middle), robot.place, atol=0.01),
+        page,
+        "the camera to be there",
+    )
+    try:
+        yield robot
+    finally:
+        viewer.pause(False)
+
+
+@contextmanager
+def viewing(
+    context: BrowserContext, driver: Driver, *bodies: str, paused: bool = False
+) -> Iterator[tuple[Viewer, Page]]:
     """A viewer, and a tab that shows it."""
-    viewer = Viewer(driver, *bodies)
+    viewer = Viewer(driver, *bodies, paused=paused)
     try:
         yield viewer, opened(context, viewer)
     finally:

@@ -1,8 +1,9 @@
-"""One body as a standard Gymnasium environment."""
+"""One body as a standard Gymnasium environment, or several such stepped as one."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import gymnasium
@@ -12,18 +13,20 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from sgrl.envs.actions import checked_actions
-from sgrl.envs.locomotion import PHYSICS_FIELDS, Locomotion
+from sgrl.envs.locomotion import PHYSICS_FIELDS, Array, Locomotion
 from sgrl.envs.observation import FEATURES
-from sgrl.envs.options import LARGEST, parse_options, parse_seeds
+from sgrl.envs.options import LARGEST, Start, parse_options, parse_seeds
 from sgrl.envs.rendering import FrameRenderer, Window, check_frame_size
 from sgrl.envs.task import PHYSICS_STEPS, Task, Variant, fit_task
 from sgrl.morphology import Morphology, compile_model, get_body
 
 Observation = NDArray[np.float32]
+Stepped = tuple[Observation, float, bool, bool, dict[str, Any]]
+"""What `step` gives: observation, reward, terminated, truncated, info."""
 
 _ONLY = np.zeros(1, np.intp)
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
-DIVERGENCE_WARNINGS = range(
+DIVERGENCE_WARNINGS = slice(
     int(mujoco.mjtWarning.mjWARN_BADQPOS), int(mujoco.mjtWarning.mjWARN_BADQACC) + 1
 )
 """MuJoCo's own signs of a simulation that blew up; it resets the state when it sees one."""
@@ -63,8 +66,8 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.render_mode = render_mode
         self._frame_size = (width, height)
         self.metadata = {**self.metadata, "render_fps": round(1 / self.dt)}
-        self._locomotion = Locomotion([(self.body, self.task, 1)])
-        self._connect()
+        self._locomotion, self._row = Locomotion([(self.body, self.task, 1)]), 0
+        self._locomotion.connect([self._physics()])
         self._renderer: FrameRenderer | None = None
         self._window: Window | None = None
         self._started = False
@@ -81,13 +84,17 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     @property
     def target(self) -> NDArray[np.float64]:
         """Where the target is, (2,) metres in the world."""
-        target: NDArray[np.float64] = self._locomotion.target[0].copy()
+        target: NDArray[np.float64] = self._locomotion.target[self._row].copy()
         return target
 
-    def _connect(self) -> None:
-        self._locomotion.connect(
-            [{name: getattr(self.data, name)[None] for name in PHYSICS_FIELDS}]
-        )
+    def _physics(self) -> dict[str, Array]:
+        """Live arrays, as `Locomotion.connect` takes them."""
+        return {name: getattr(self.data, name)[None] for name in PHYSICS_FIELDS}
+
+    def _episode(self) -> dict[str, NDArray[Any]]:
+        """Its own row of what `Locomotion.get_state` gives."""
+        state = self._locomotion.get_state()
+        return {key: value[self._row : self._row + 1] for key, value in state.items()}
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -99,15 +106,15 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         super().reset(seed=seed)
         if seed is not None or unseeded:
             value = self.np_random.integers(2**63) if seed is None else seed
-            self._locomotion.streams.seed(_ONLY, np.array([value], np.uint64))
+            self._locomotion.streams.seed(_ONLY + self._row, np.array([value], np.uint64))
         mujoco.mj_resetData(self.model, self.data)
-        self._locomotion.begin(0, _ONLY, start)
+        self._locomotion.begin(self._row, _ONLY, _repeated(start, self._locomotion.copies))
         mujoco.mj_step1(self.model, self.data)
-        self._locomotion.read(0)
+        self._locomotion.read(self._row)
         self._started = True
         if self.render_mode == "human":
             self.render()
-        info = {key: value[0] for key, value in self._locomotion.whereabouts().items()}
+        info = {key: value[self._row] for key, value in self._locomotion.whereabouts().items()}
         return self._observation(), info
 
     def set_target(self, target: ArrayLike) -> Observation:
@@ -120,19 +127,21 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         distance = np.hypot(*(place - self.data.xpos[1, :2]))
         if distance < 1e-6:
             raise ValueError("the torso is on this target; put it where there is a way to go")
-        self._locomotion.target[0] = place
-        self._locomotion.distance[0] = distance
+        self._locomotion.target[self._row] = place
+        self._locomotion.distance[self._row] = distance
         return self._observation()
 
     def _observation(self) -> Observation:
-        limbs = np.empty((1, self.body.num_limbs, FEATURES), np.float32)
-        self._locomotion.observe(limbs)
-        return limbs.reshape(-1)
+        limbs = np.empty((1, self._locomotion.max_limbs, FEATURES), np.float32)
+        self._locomotion.observe(limbs, slice(self._row, self._row + 1))
+        return limbs[0, : self.body.num_limbs].reshape(-1)
 
-    def step(
-        self, action: NDArray[np.float32]
-    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: NDArray[np.float32]) -> Stepped:
         """One control step: four physics steps under one action, clipped to [-1, 1]."""
+        return step_together((self,), (action,))[0]
+
+    def _checked(self, action: NDArray[np.float32]) -> NDArray[Any]:
+        """The action, if there can be a step under it."""
         if not self._started:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
         action = np.asarray(action)
@@ -141,19 +150,14 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
                 f"{self.body.name} takes an action of shape {self.action_space.shape}, "
                 f"not {action.shape}"
             )
-        clipped = checked_actions(action[None])
-        before = self._locomotion.heading_and_place()
-        self.data.ctrl[:] = clipped[0]
+        return action
+
+    def _step_physics(self, controls: Array) -> bool:
+        """Under clipped actions (motors,), and what padding follows; whether it blew up."""
+        self.data.ctrl[:] = controls[: self.body.num_actions]
         mujoco.mj_step(self.model, self.data, nstep=PHYSICS_STEPS)
         mujoco.mj_step1(self.model, self.data)  # positions and velocities of the new state
-        self._locomotion.read(0)
-        warned = any(self.data.warning[kind].number for kind in DIVERGENCE_WARNINGS)
-        outcome = self._locomotion.advance(clipped, before, np.array([warned]))
-        if self.render_mode == "human":
-            self.render()
-        info = {key: value[0] for key, value in outcome.info.items()}
-        terminated = bool(outcome.terminated[0])
-        return self._observation(), float(outcome.reward[0]), terminated, False, info
+        return bool(self.data.warning.number[DIVERGENCE_WARNINGS].any())
 
     def render(self) -> NDArray[np.uint8] | None:
         """A frame (height, width, 3), or nothing when a window shows it."""
@@ -183,7 +187,7 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         physics = np.empty(mujoco.mj_stateSize(self.model, _STATE))
         mujoco.mj_getState(self.model, self.data, physics, _STATE)
         state["data"] = physics
-        state["_locomotion"] = self._locomotion.get_state()
+        state["_locomotion"], state["_row"] = self._episode(), 0
         state["_renderer"] = state["_window"] = None
         return state
 
@@ -193,7 +197,66 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.data = mujoco.MjData(self.model)
         mujoco.mj_setState(self.model, self.data, physics, _STATE)
         self._locomotion = Locomotion([(self.body, self.task, 1)])
-        self._connect()
+        self._locomotion.connect([self._physics()])
         self._locomotion.set_state(episode)
         mujoco.mj_step1(self.model, self.data)
         self._locomotion.read(0)
+
+
+def step_together(
+    envs: Sequence[LocomotionEnv],
+    actions: Sequence[NDArray[np.float32]],
+    spread: Callable[..., Iterable[bool]] = map,
+) -> list[Stepped]:
+    """One control step of each environment, as by its own `step`: the task of all in one pass.
+
+    `spread` is `map`, or one that shares physics out among threads. It is meant for the same
+    environments again and again; in between, each can be used by itself.
+    """
+    checked = [env._checked(action) for env, action in zip(envs, actions, strict=True)]
+    locomotion = _joined(envs)
+    padded = np.zeros((len(envs), 3 * (locomotion.max_limbs - 1)))
+    for own, action in zip(padded, checked, strict=True):
+        own[: len(action)] = action
+    clipped = checked_actions(padded)
+    before = locomotion.heading_and_place()
+    warned = np.array(list(spread(LocomotionEnv._step_physics, envs, clipped)))
+    for row in range(len(envs)):
+        locomotion.read(row)
+    outcome = locomotion.advance(clipped, before, warned)
+    limbs = np.empty((len(envs), locomotion.max_limbs, FEATURES), np.float32)
+    locomotion.observe(limbs)
+    stepped: list[Stepped] = []
+    for row, env in enumerate(envs):
+        if env.render_mode == "human":
+            env.render()
+        observation = limbs[row, : env.body.num_limbs].reshape(-1)
+        info = {key: value[row] for key, value in outcome.info.items()}
+        reward, terminated = float(outcome.reward[row]), bool(outcome.terminated[row])
+        stepped.append((observation, reward, terminated, False, info))
+    return stepped
+
+
+def _joined(envs: Sequence[LocomotionEnv]) -> Locomotion:
+    """The task that these environments share, a row for each in their order, and nobody else."""
+    shared = envs[0]._locomotion
+    if shared.copies == len(envs) and all(
+        env._locomotion is shared and env._row == row for row, env in enumerate(envs)
+    ):
+        return shared
+    joined = Locomotion([(env.body, env.task, 1) for env in envs])
+    joined.connect([env._physics() for env in envs])
+    episodes = [env._episode() for env in envs]
+    joined.set_state({key: np.concatenate([own[key] for own in episodes]) for key in episodes[0]})
+    for row, env in enumerate(envs):
+        joined.read(row)
+        env._locomotion, env._row = joined, row
+    return joined
+
+
+def _repeated(start: Start, copies: int) -> Start:
+    """A start of one copy as that of all, of which it can be any."""
+    values = (start.yaw, start.target, start.qpos, start.qvel)
+    return Start(
+        *(None if v is None else np.broadcast_to(v, (copies, *v.shape[1:])) for v in values)
+    )

@@ -21,7 +21,6 @@ from sgrl.morphology import Morphology, compile_model
 Observations = NDArray[np.float32]
 
 _VELOCITY_STAGE = int(mujoco.mjtStage.mjSTAGE_VEL)
-_WARNINGS = slice(DIVERGENCE_WARNINGS.start, DIVERGENCE_WARNINGS.stop)
 
 
 @dataclass(slots=True)
@@ -59,7 +58,7 @@ class Stepper:
         )
         self._controls = [batch.bind("ctrl") for batch in self.batches]
         self._rest_states = [batch.state[0].copy() for batch in self.batches]
-        self._warnings = [batch.warning[:, _WARNINGS, 1].copy() for batch in self.batches]
+        self._warnings = [batch.warning[:, DIVERGENCE_WARNINGS, 1].copy() for batch in self.batches]
 
     def reset(self, start: Start, out: Observations) -> None:
         """Start all copies and write their observations, (copies, limbs, 41)."""
@@ -95,10 +94,10 @@ class Stepper:
                 batch.step(nstep=PHYSICS_STEPS, stage=_VELOCITY_STAGE)
             except SimulationError as error:
                 failed[part.start + error.ids] = True
-            news = batch.warning[:, _WARNINGS, 1] != self._warnings[index]
+            news = batch.warning[:, DIVERGENCE_WARNINGS, 1] != self._warnings[index]
             if news.any():
                 failed[part.rows] |= news.any(axis=1)
-                self._warnings[index] = batch.warning[:, _WARNINGS, 1].copy()
+                self._warnings[index] = batch.warning[:, DIVERGENCE_WARNINGS, 1].copy()
             self.locomotion.read(index)
         return failed
 

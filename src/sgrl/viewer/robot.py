@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from sgrl.envs.single import LocomotionEnv
+from sgrl.envs.single import LocomotionEnv, Stepped
 from sgrl.envs.task import REACH_DISTANCE, Variant
 from sgrl.morphology import Morphology, compile_model
 from sgrl.viewer.shapes import Shape, lowest_point
@@ -55,6 +56,9 @@ class Robot:
     def _make_env(self) -> None:
         self.env = LocomotionEnv(self._body, variant=self._variant)
         self.shape = Shape(self.env.model)
+        self.dt = self.env.dt
+        """Seconds between two actions."""
+        self._smoothing = 1 - math.exp(-self.dt / SMOOTHING)
         self._pushed_steps = 0
 
     @property
@@ -97,38 +101,41 @@ class Robot:
         self.action = np.zeros(self._body.num_actions, np.float32)
         self.reward = self.total = self.speed = self.approach = 0.0
         self._at_target = False
-        self.trail: deque[Place] = deque([self.place], maxlen=TRAIL_POINTS)
+        self._was, self._goal = self.place, self.env.target
+        self.trail: deque[Place] = deque([self._was], maxlen=TRAIL_POINTS)
 
-    def step(self, action: NDArray[np.float32], *, target_stays: bool) -> bool:
-        """One step of its environment; whether it is still on its feet."""
-        before, target = self.place, self.env.target
+    def after_step(
+        self, action: NDArray[np.float32], stepped: Stepped, *, target_stays: bool
+    ) -> bool:
+        """Take note of what a step of its environment gave; whether it is still on its feet."""
+        self.action = action
+        self.observation, self.reward, fallen, _, info = stepped
+        self.clock += self.dt
+        self.total += self.reward
         if self._pushed_steps:
             self._pushed_steps -= 1
-        elif self.env.data.xfrc_applied[1].any():
-            self.env.data.xfrc_applied[1] = 0.0
-        self.action = action
-        self.observation, self.reward, fallen, _, info = self.env.step(action)
-        self.clock += self.env.dt
-        self.total += self.reward
+            if not self._pushed_steps:
+                self.env.data.xfrc_applied[1] = 0.0
         if info["diverged"]:
             return False
-        self._look_back(before, info["speed_to_target"])
-        if (self.env.target != target).any():
+        self._look_back(info["speed_to_target"])
+        goal, self._goal = self._goal, info["target"]
+        if (goal != self._goal).any():
             self.reached += not self._at_target
             if target_stays:
-                self.aim(target + self.origin)
+                self.aim(goal + self.origin)
                 self._at_target = True
-        elif self.distance > REACH_DISTANCE:
+        elif info["distance"] > REACH_DISTANCE:
             self._at_target = False
         return not fallen
 
-    def _look_back(self, before: Place, approach: float) -> None:
-        share = 1 - np.exp(-self.env.dt / SMOOTHING)
-        speed = np.hypot(*(self.place - before)) / self.env.dt
-        self.speed += share * (speed - self.speed)
-        self.approach += share * (approach - self.approach)
-        if np.hypot(*(self.place - self.trail[-1])) > TRAIL_SPACING:
-            self.trail.append(self.place)
+    def _look_back(self, approach: float) -> None:
+        was, self._was = self._was, self.place
+        speed = math.dist(self._was, was) / self.dt
+        self.speed += self._smoothing * (speed - self.speed)
+        self.approach += self._smoothing * (approach - self.approach)
+        if math.dist(self._was, self.trail[-1]) > TRAIL_SPACING:
+            self.trail.append(self._was)
 
     def fall(self) -> None:
         """Get up where it lies, with the target that it had."""
@@ -143,11 +150,12 @@ class Robot:
         self._at_target = False
         if np.hypot(*(target - self.place)) > 1e-3:
             self.observation = self.env.set_target(target - self.origin)
+            self._goal = self.env.target
 
     def push(self, velocity: Place) -> None:
         """Push the torso so that the whole body gains this velocity on the ground, m/s."""
-        self._pushed_steps = max(1, round(PUSH_SECONDS / self.env.dt))
-        force = self.env.model.body_mass.sum() * velocity / (self._pushed_steps * self.env.dt)
+        self._pushed_steps = max(1, round(PUSH_SECONDS / self.dt))
+        force = self.env.model.body_mass.sum() * velocity / (self._pushed_steps * self.dt)
         self.env.data.xfrc_applied[1, :2] = force
 
     def cut(self, names: frozenset[str]) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sgrl.envs.single import step_together
 from sgrl.envs.task import FAR_TARGET, NEAR_TARGET, Variant
 from sgrl.morphology import Morphology
 from sgrl.viewer.driver import Driver
@@ -50,6 +54,7 @@ class Simulation:
         self.robots: list[Robot] = []
         self._variant: Variant = variant
         self._rng = np.random.default_rng(seed)
+        self._threads = ThreadPoolExecutor(os.cpu_count())
         self._target = self._random_target()
         for body in bodies:
             self.add(body)
@@ -69,10 +74,14 @@ class Simulation:
         taken = {tuple(robot.home) for robot in self.robots}
         home = next(place for place in HOMES if tuple(place) not in taken)
         robot = Robot(body, home, self._variant, seed=int(self._rng.integers(2**62)))
-        robot.clock = self.time
+        robot.clock = self._clock(robot)
         robot.start(home, self._target + home)
         self.robots.append(robot)
         return robot
+
+    def _clock(self, robot: Robot) -> float:
+        """The time for a newcomer: as it is for others of its rate, so that they step as one."""
+        return next((other.clock for other in self.robots if other.dt == robot.dt), self.time)
 
     def remove(self, robot: Robot) -> None:
         """Take a robot away, unless it is the last."""
@@ -84,7 +93,7 @@ class Simulation:
         """Another body in a robot's place."""
         self.driver.check([body])
         new = Robot(body, robot.home, self._variant, seed=int(self._rng.integers(2**62)))
-        new.clock = self.time
+        new.clock = self._clock(new)
         new.start(robot.place, robot.target)
         self.robots[self.robots.index(robot)] = new
         return new
@@ -125,10 +134,20 @@ class Simulation:
         """Simulate so many seconds; every robot at the rate of its own environment."""
         self.time += seconds
         while due := [robot for robot in self.robots if robot.clock + _TICK < self.time]:
-            for robot, action in zip(due, self.driver.act(due), strict=True):
-                if not robot.step(action, target_stays=self.target_stays) and self.gets_up:
-                    robot.fall()
+            due.sort(key=lambda robot: robot.dt)
+            pairs = zip(due, self.driver.act(due), strict=True)
+            for _, alike in groupby(pairs, key=lambda pair: pair[0].dt):
+                self._step(*zip(*alike, strict=True))
             self.steps += len(due)
+
+    def _step(self, robots: Sequence[Robot], actions: Sequence[NDArray[np.float32]]) -> None:
+        """One step of robots of one rate, their physics side by side."""
+        spread = self._threads.map if len(robots) > 1 else map
+        stepped = step_together([robot.env for robot in robots], actions, spread)
+        for robot, action, outcome in zip(robots, actions, stepped, strict=True):
+            on_its_feet = robot.after_step(action, outcome, target_stays=self.target_stays)
+            if not on_its_feet and self.gets_up:
+                robot.fall()
 
     def attention(self) -> list[NDArray[np.float32]]:
         """(limbs,) of each robot: how much its limbs are listened to."""
