@@ -85,6 +85,19 @@ def test_start_of_another_training(shipped: Path, tmp_path: Path) -> None:
     assert read_metrics(train(settings))
 
 
+def test_the_card_counts_the_training_that_it_started_from(
+    trained: Path, shipped: Path, tmp_path: Path
+) -> None:
+    first = json.loads((shipped / "card.json").read_text())
+    for start in (trained, Path("set-small")):
+        second = train(replace(PPO, init_from=start, steps=96, runs=tmp_path, seed=7))
+        out = published.publish(second, tmp_path / start.name, episodes=2, threads=1)
+        card = json.loads((out / "card.json").read_text())
+        assert card["steps"] == 48 + 96
+        assert card["hours"] > first["hours"]
+        assert card["commands"][:-1] == first["commands"]
+
+
 def test_the_list_and_a_card_on_the_screen(
     shipped: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

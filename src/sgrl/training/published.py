@@ -60,9 +60,9 @@ def publish(
         raise ValueError(f"{found.path} is published already: copy its folder")
     folder, _ = read_policy_weights(found)
     out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as made:
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
         # Copied first: a training that goes on removes its older checkpoints.
-        draft = Run(Path(made) / out.name)
+        draft = Run(Path(scratch) / out.name)
         (draft.checkpoints / folder.name).mkdir(parents=True)
         for name in (WEIGHTS, FACTS):
             shutil.copyfile(folder / name, draft.checkpoints / folder.name / name)
@@ -70,20 +70,17 @@ def publish(
         draft.write_settings(
             replace(found.settings(), runs=Path("runs"), resume=None, init_from=None, name=out.name)
         )
-        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-        card = _made(found, out.name, facts["seconds"]) | _measured(
-            load_policy(draft.path), episodes, threads, say
-        )
+        made = _made(found, out.name) | _history(found, draft.checkpoints / folder.name)
+        card = made | _measured(load_policy(draft.path), episodes, threads, say)
         (draft.path / "card.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
         (draft.path / "card.md").write_text(format_card(card), encoding="utf-8")
         draft.path.rename(out)
     return out
 
 
-def _made(run: Run, name: str, seconds: float) -> dict[str, Any]:
-    """How a policy was made."""
+def _made(run: Run, name: str) -> dict[str, Any]:
+    """What a policy is, and where it was trained."""
     settings, versions = run.settings(), run.versions()
-    before = find_run(settings.init_from).versions()["processes"] if settings.init_from else []
     return {
         "name": name,
         "method": settings.method,
@@ -91,14 +88,31 @@ def _made(run: Run, name: str, seconds: float) -> dict[str, Any]:
         "algorithm": settings.algorithm,
         "variant": settings.variant,
         "bodies": list(settings.bodies),
-        "hours": seconds / 3600,
         "threads": settings.threads,
         "seed": settings.seed,
-        "commands": [_public(one["command"]) for one in (*before, *versions["processes"])],
-        "commits": list(dict.fromkeys(one["commit"] for one in versions["processes"])),
         "versions": {key: versions[key] for key in ("python", "torch", "mujoco")},
         "licence": LICENCE,
     }
+
+
+def _history(run: Run, folder: Path) -> dict[str, Any]:
+    """What it took to come to a checkpoint: also in the run that its weights started from."""
+    processes = run.versions()["processes"]
+    history = {
+        "steps": int(folder.name),
+        "hours": json.loads((folder / FACTS).read_text(encoding="utf-8"))["seconds"] / 3600,
+        "commands": [_public(one["command"]) for one in processes],
+        "commits": [one["commit"] for one in processes],
+    }
+    if start := run.settings().init_from:
+        before = find_run(start)
+        earlier = (
+            json.loads((before.path / "card.json").read_text(encoding="utf-8"))
+            if before.is_published()
+            else _history(before, read_policy_weights(before)[0])
+        )
+        history = {key: earlier[key] + own for key, own in history.items()}
+    return history | {"commits": list(dict.fromkeys(history["commits"]))}
 
 
 def _public(command: str) -> str:
@@ -139,7 +153,6 @@ def _measured(
                 {"body": body.name, "angle": angle, "metres": gained[0], "metres_se": gained[1]}
             )
     return {
-        "steps": policy.checkpoint,
         "episodes": episodes,
         "results": results,
         "facing": facing,
