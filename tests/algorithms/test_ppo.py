@@ -168,7 +168,8 @@ def test_bandit():
 def test_time_limits_bootstrap_from_the_last_observation_and_falls_do_not():
     ppo = Ppo("set", "fast", (LARGE,), PpoConfig(trace=0.0), network=TINY)
     rollout, body_index = random_rollout(ppo, copies=6)
-    advantages, returns = ppo.advantages(rollout, body_index)
+    seen = ppo.seen(rollout, body_index)
+    advantages, returns = ppo.advantages(rollout, body_index, seen)
 
     def value(flat):
         batch = LimbBatch.from_flat(torch.from_numpy(flat), LARGE)

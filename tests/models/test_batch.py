@@ -107,6 +107,22 @@ def test_from_padded_equals_each_body_alone_and_ignores_the_padding():
     assert torch.equal(mixed.target, torch.cat([b.target for b in alone])[[1, 0, 2]])
 
 
+@pytest.mark.parametrize("row_body", [[0, 1, 1, 0, 1], [0] * 5], ids=["mix", "alike"])
+def test_select_is_a_batch_of_those_rows(row_body):
+    rows, row_body = np.array([4, 0, 2]), np.array(row_body)
+    flat = torch.randn(5, 7 * FEATURES)
+    whole = LimbBatch.from_padded(flat, (WALKER, HOPPER), row_body)
+    expected = LimbBatch.from_padded(flat[rows], (WALKER, HOPPER), row_body[rows])
+    selected = whole.select(rows)
+    assert selected.layout is expected.layout
+    parts = ("vectors", "scalars", "gravity", "target", "fields", "channels", "products")
+    for part in (*parts, "packed_scalars", "packed_channels", "packed_products"):
+        assert torch.equal(getattr(selected, part), getattr(expected, part)), part
+    turned = selected.replace(vectors=2 * selected.vectors)
+    assert torch.equal(turned.channels, expected.replace(vectors=2 * expected.vectors).channels)
+    assert not torch.equal(turned.channels, selected.channels)
+
+
 def test_tamed_vectors_are_shorter_and_point_the_same_way():
     batch = LimbBatch.from_flat(torch.randn(2, 7 * FEATURES) * 20, WALKER)
     length, tamed = batch.vectors.norm(dim=-1), batch.tamed.norm(dim=-1)

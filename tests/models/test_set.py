@@ -12,7 +12,7 @@ from sgrl.models.batch import layout_of
 from sgrl.models.network import ACTOR, CRITIC, VALUE
 from sgrl.models.set import ABLATIONS, PRESETS, Set, SetConfig, SetLayer, ablate
 from sgrl.models.states import random_batch
-from sgrl.models.vectors import map_products, shorten
+from sgrl.models.vectors import combine, inner_products, shorten
 from sgrl.morphology import body_names, resolve_bodies
 from sgrl.symmetry import transform
 
@@ -25,13 +25,13 @@ def test_attention_by_hand(grow):
     """Two limbs, one head, one number each for query, key and value."""
     packing = layout_of((grow(2),), [0]).packing
     qkv = torch.tensor([[1.0, 0.0, 2.0], [0.0, math.log(3.0), 10.0]])
-    vectors = torch.tensor([[[1.0], [0.0], [0.0]], [[0.0], [4.0], [0.0]]])
+    vectors = torch.tensor([[1.0, 0.0, 0.0], [0.0, 4.0, 0.0]])
     # Limb 0 has logits (0, ln 3): weights 1/4 and 3/4. Limb 1 has (0, 0): a half each.
     weights = attention_weights(packing, qkv, 1)
     torch.testing.assert_close(weights[0, 0], torch.tensor([[0.25, 0.75], [0.5, 0.5]]))
-    scalars, moved = attend(packing, qkv, 1, None, vectors, move=torch.tensor([[2.0]]))
+    scalars, (moved,) = attend(packing, qkv, 1, None, vectors)
     torch.testing.assert_close(scalars, torch.tensor([[8.0], [6.0]]))
-    torch.testing.assert_close(moved[..., 0], torch.tensor([[0.5, 6.0, 0.0], [1.0, 4.0, 0.0]]))
+    torch.testing.assert_close(moved, torch.tensor([[0.25, 3.0, 0.0], [0.5, 2.0, 0.0]]))
     # A bias of ln 3 on what limb 1 hears from itself: a quarter and three quarters.
     bias = torch.tensor([[[[0.0, 0.0], [0.0, math.log(3.0)]]]])
     scalars, _ = attend(packing, qkv, 1, bias)
@@ -86,7 +86,7 @@ def test_one_layer_is_the_equations(grow):
         new_vectors.append(z / np.sqrt(1 + (z**2).sum() / channels))
 
     packing = layout_of((grow(2),), [0]).packing
-    got_h, got = layer(packing, torch.from_numpy(h), torch.from_numpy(np.stack(stacked)))
+    got_h, got, _ = layer(packing, torch.from_numpy(h), torch.from_numpy(np.stack(stacked)))
     np.testing.assert_allclose(got_h.detach(), new_h, atol=1e-12)
     np.testing.assert_allclose(got.detach()[..., :channels], new_vectors, atol=1e-12)
     np.testing.assert_allclose(got.detach()[..., channels:], np.stack(stacked)[..., channels:])
@@ -98,17 +98,38 @@ def test_maps_of_inner_products(outputs):
     vectors = torch.randn(4, 3, 5, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(outputs, 15, dtype=torch.float64, requires_grad=True)
     rows, columns = torch.triu_indices(5, 5)
-    products = (vectors.transpose(1, 2) @ vectors)[:, rows, columns]
-    torch.testing.assert_close(map_products(vectors, weight), products @ weight.T)
-    assert torch.autograd.gradcheck(map_products, (vectors, weight))
+    expected = (vectors.transpose(1, 2) @ vectors)[:, rows, columns] @ weight.T
+
+    def mapped(vectors, weight):
+        products, weight = inner_products(vectors, weight)
+        return products @ weight.T
+
+    torch.testing.assert_close(mapped(vectors, weight), expected)
+    assert torch.autograd.gradcheck(mapped, (vectors, weight))
 
 
 def test_shorten_has_the_right_gradients():
     torch.manual_seed(0)
     vectors = torch.randn(4, 3, 5, dtype=torch.float64, requires_grad=True)
     fields = torch.randn(4, 3, 2, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(shorten, (vectors, fields))
-    assert torch.autograd.gradcheck(shorten, (vectors, fields[..., :0].detach()))
+
+    def shortened(vectors, fields):
+        return shorten(torch.nn.functional.pad(vectors, (0, fields.shape[-1])), fields)
+
+    scale = (1 + vectors.square().sum(dim=(1, 2), keepdim=True) / 5).rsqrt()
+    expected = torch.cat((vectors * scale, fields), dim=-1)
+    torch.testing.assert_close(shortened(vectors, fields), expected)
+    assert torch.autograd.gradcheck(shortened, (vectors, fields))
+    assert torch.autograd.gradcheck(shortened, (vectors, fields[..., :0].detach()))
+
+
+def test_combine_has_the_right_gradients():
+    torch.manual_seed(0)
+    vectors = torch.randn(4, 3, 5, dtype=torch.float64, requires_grad=True)
+    factors = torch.randn(4, 5, dtype=torch.float64, requires_grad=True)
+    expected = torch.einsum("nxm,nm->nx", vectors, factors)
+    torch.testing.assert_close(combine(vectors, factors), expected)
+    assert torch.autograd.gradcheck(combine, (vectors, factors))
 
 
 @pytest.mark.parametrize("rows", [[0, 1, 0], [1, 1]])
@@ -117,13 +138,16 @@ def test_attention_has_the_right_gradients(grow, rows):
     packing = layout_of((grow(2), grow(4)), rows).packing
     slots = packing.bins * packing.size
     qkv = torch.randn(slots, 12, dtype=torch.float64, requires_grad=True)
-    vectors = torch.randn(slots, 3, 2, dtype=torch.float64, requires_grad=True)
-    move = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    vectors = torch.randn(slots, 6, dtype=torch.float64, requires_grad=True)
+
+    def scalars_and_vectors(qkv, bias, vectors):
+        scalars, moved = attend(packing, qkv, 2, bias, vectors)
+        return scalars, *moved
+
     for bins in (1, packing.bins):
         shape = (2, bins, packing.size, packing.size)
         bias = torch.randn(shape, dtype=torch.float64, requires_grad=True)
-        inputs = (qkv, bias, vectors, move)
-        assert torch.autograd.gradcheck(lambda q, *x: attend(packing, q, 2, *x), inputs)
+        assert torch.autograd.gradcheck(scalars_and_vectors, (qkv, bias, vectors))
     assert torch.autograd.gradcheck(lambda x: attend(packing, x, 2)[0], (qkv,))
 
 
@@ -186,9 +210,7 @@ def test_torques_follow_the_hinge_axes():
     torch.manual_seed(0)
     network = Set(PRESETS["fast"], ACTOR).double()
     batch = random_batch(BODIES)
-    h, stacked = network._inputs(batch, None)
-    for layer in network.layers:
-        h, stacked = layer(batch.layout.packing, h, stacked)
+    h, stacked, _ = network._run(batch, None)
     factors = network.read_out(torch.relu(network.hidden(network.invariants(h, stacked))))
     torque = batch.layout.packing.unpack(torch.einsum("lik,lk->li", stacked, factors))
     expected = torch.einsum("li,lai->la", torque, batch.vectors[:, 3:])

@@ -194,17 +194,22 @@ class Ppo:
         actions: NDArray[np.float32] = found + spread * drawn * self._moving[row_body]
         return actions, found
 
+    def seen(self, rollout: Rollout, body_index: NDArray[np.int64]) -> LimbBatch:
+        """All observations of a rollout, a step after the other: (steps + 1) * copies rows."""
+        steps, copies, width = rollout.observations.shape
+        rows = rollout.observations.reshape(steps * copies, width)
+        return self._batch(rows, np.tile(body_index, steps))
+
     def advantages(
-        self, rollout: Rollout, body_index: NDArray[np.int64]
+        self, rollout: Rollout, body_index: NDArray[np.int64], seen: LimbBatch
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Advantages and returns of a rollout, (steps, copies) each, as rewards count."""
-        values = self._values(
-            rollout.observations.reshape(-1, rollout.observations.shape[-1]),
-            np.tile(body_index, len(rollout.observations)),
-        ).reshape(rollout.observations.shape[:2])
+        steps, copies = rollout.observations.shape[:2]
+        values = self._values(seen, np.tile(body_index, steps)).reshape(steps, copies)
         next_values, last = values[1:].copy(), rollout.last_observations()
         if last.steps.size:
-            found = self._values(last.observations, body_index[last.copies])
+            row_body = body_index[last.copies]
+            found = self._values(self._batch(last.observations, row_body), row_body)
             next_values[last.steps, last.copies] = found
         advantages = generalised_advantages(
             rollout.rewards,
@@ -218,14 +223,12 @@ class Ppo:
         return advantages, advantages + values[:-1]
 
     @torch.no_grad()
-    def _values(
-        self, observations: NDArray[np.float32], row_body: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def _values(self, seen: LimbBatch, row_body: NDArray[np.int64]) -> NDArray[np.float64]:
         """(rows,), as rewards count."""
         found = []
-        for start in range(0, len(observations), self.config.batch):
-            part = slice(start, start + self.config.batch)
-            batch = self._batch(observations[part], row_body[part])
+        parts = max(1, round(len(row_body) / self.config.batch))
+        for rows in np.array_split(np.arange(len(row_body)), parts):
+            batch = seen.select(rows)
             found.append(batch.layout.row_mean(self.value(batch)).cpu().numpy())
         units = np.concatenate(found).astype(np.float64)
         return self.returns.mean[row_body] + self.returns.spread[row_body] * units
@@ -234,7 +237,8 @@ class Ppo:
         self, rollout: Rollout, body_index: NDArray[np.int64], order: np.random.Generator
     ) -> Iterator[Batch]:
         """Mini-batches of a full rollout, for as many epochs as the settings say."""
-        advantages, returns = self.advantages(rollout, body_index)
+        seen = self.seen(rollout, body_index)
+        advantages, returns = self.advantages(rollout, body_index, seen)
         self.returns.update(returns, body_index)
         units = (returns - self.returns.mean[body_index]) / self.returns.spread[body_index]
         normalised = np.empty_like(advantages)
@@ -244,7 +248,6 @@ class Ppo:
         steps, copies = advantages.shape
         row_body = np.tile(body_index, steps)
         flat = {
-            "observations": rollout.observations[:-1].reshape(steps * copies, -1),
             "actions": rollout.actions.reshape(steps * copies, -1),
             "means": rollout.means.reshape(steps * copies, -1),
             "advantages": normalised.ravel().astype(np.float32),
@@ -262,9 +265,8 @@ class Ppo:
             for parts in zip(*shares, strict=True):
                 rows = np.concatenate(parts)
                 chosen = {name: array[rows] for name, array in flat.items()}
-                batch = self._batch(chosen.pop("observations"), row_body[rows])
                 tensors = {n: torch.from_numpy(a).to(self.device) for n, a in chosen.items()}
-                yield Batch(rows=batch, log_std=log_std, first=first, **tensors)
+                yield Batch(rows=seen.select(rows), log_std=log_std, first=first, **tensors)
                 first = False
 
     def update(self, batch: Batch) -> dict[str, float]:

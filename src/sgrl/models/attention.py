@@ -7,8 +7,8 @@ own) and the vectors (every head all of them).
 
 Weights are kept as (heads, bins, heard limb, hearing limb). Of batched products of small
 matrices those with a transposed second factor take three times as long as others, and in
-this order only queries and incoming gradients, once for all heads, have to be transposed
-to avoid them.
+this order only queries and incoming gradients have to be transposed to avoid them. What
+each head works with lies together, or every product would read the other heads' numbers too.
 """
 
 from __future__ import annotations
@@ -35,28 +35,25 @@ def attend(
     heads: int,
     bias: Tensor | None = None,
     vectors: Tensor | None = None,
-    move: Tensor | None = None,
-) -> tuple[Tensor, Tensor | None]:
+) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Attention of each limb to all limbs of its row; all tensors are packed.
 
     `qkv` (slots, 3 * width) holds queries, keys and values, each head by head; `bias`
     (heads, 1 or bins, size, size) is added to the logits. Gives scalars (slots, width), and
-    of `vectors` (slots, 3, channels) what the heads hear of them, mixed by the weights
-    `move` (outputs, heads * channels): (slots, 3, outputs).
+    of `vectors` (slots, n) what each head hears of them, (slots, n) each.
     """
-    bias = _masked(packing, bias)
-    flat = None if vectors is None else vectors.view(packing.bins, packing.size, -1)
-    inputs = (qkv.view(packing.bins, packing.size, -1), bias, flat, move, heads)
-    heard, moved = _Attend.apply(*inputs)  # type: ignore[no-untyped-call]
-    return heard.flatten(0, 1), None if moved is None else moved.view(len(qkv), 3, -1)
+    shape = packing.bins, packing.size
+    inputs = (qkv, _masked(packing, bias), vectors, heads, shape)
+    heard, *moved = _Attend.apply(*inputs)  # type: ignore[no-untyped-call]
+    return heard, tuple(moved)
 
 
 def attention_weights(
     packing: Packing, qkv: Tensor, heads: int, bias: Tensor | None = None
 ) -> Tensor:
     """(rows, heads, size, size): how much a limb (row) listens to each (column)."""
-    queries, keys, _ = qkv.view(packing.bins, packing.size, -1).chunk(3, dim=-1)
-    weights = _weights(queries, keys, _masked(packing, bias), heads)
+    queries, keys, _ = _by_head(qkv, 3 * heads).view(3, heads, packing.bins, packing.size, -1)
+    weights = _weights(queries, keys, _masked(packing, bias))
     return packing.by_row(weights.permute(1, 0, 3, 2))
 
 
@@ -78,17 +75,27 @@ def _masked(packing: Packing, bias: Tensor | None) -> Tensor | None:
     return bias + packing.mask.to(bias.dtype)
 
 
-def _weights(queries: Tensor, keys: Tensor, bias: Tensor | None, heads: int) -> Tensor:
-    """(heads, bins, size, size): softmax over the limbs that are heard."""
-    bins, size, width = queries.shape
-    transposed = queries.transpose(1, 2).contiguous()
-    weights = queries.new_empty(heads, bins, size, size)
+def _by_head(x: Tensor, parts: int) -> Tensor:
+    """(slots, parts * n) to (parts, slots, n)."""
+    return x.view(len(x), parts, -1).transpose(0, 1).contiguous()
+
+
+def _by_slot(x: Tensor) -> Tensor:
+    """(parts, slots, n) to (slots, parts * n)."""
+    return x.transpose(0, 1).flatten(1)
+
+
+def _weights(queries: Tensor, keys: Tensor, bias: Tensor | None) -> Tensor:
+    """(heads, bins, size, size): softmax over the limbs that are heard.
+
+    Queries and keys are (heads, bins, size, n).
+    """
+    weights = queries.new_empty(*queries.shape[:-1], queries.shape[-2])
     if bias is not None:
         weights.copy_(bias)
-    alpha, beta = (width / heads) ** -0.5, 0 if bias is None else 1
-    parts = zip(weights, keys.chunk(heads, -1), transposed.chunk(heads, 1), strict=True)
-    for logits, key, query in parts:
-        logits.baddbmm_(key, query, beta=beta, alpha=alpha)
+    alpha, beta = queries.shape[-1] ** -0.5, 0 if bias is None else 1
+    transposed = queries.flatten(0, 1).transpose(1, 2).contiguous()
+    weights.flatten(0, 1).baddbmm_(keys.flatten(0, 1), transposed, beta=beta, alpha=alpha)
     weights -= weights.amax(dim=-2, keepdim=True)
     # What is below, other rows among it, would be 1e-26 of a limb's attention at most. Of
     # much smaller numbers `exp` is some hundred times slower.
@@ -104,68 +111,58 @@ class _Attend(torch.autograd.Function):
         qkv: Tensor,
         bias: Tensor | None,
         vectors: Tensor | None,
-        move: Tensor | None,
         heads: int,
-    ) -> tuple[Tensor, Tensor | None]:
-        """(bins, size, 3 * width), (bins, size, 3 * channels) to (bins, size, width) and
-        (bins, size, 3 * outputs)."""
-        queries, keys, values = qkv.chunk(3, dim=-1)
-        weights = _weights(queries, keys, bias, heads)
+        shape: tuple[int, int],
+    ) -> tuple[Tensor, ...]:
+        """Bins and their size are the `shape`."""
+        by_head = _by_head(qkv, 3 * heads)
+        queries, keys, values = by_head.view(3, heads, *shape, -1)
+        weights = _weights(queries, keys, bias)
         hearing = weights.transpose(2, 3)
-        parts = zip(hearing, values.chunk(heads, -1), strict=True)
-        heard = torch.cat([w.bmm(v) for w, v in parts], dim=-1)
-        moved = mixed = None
-        if vectors is not None and move is not None:
-            # Mixed before they are heard: heads then add up in place.
-            bins, size, _ = vectors.shape
-            mixed = vectors.new_empty(heads, bins, size, 3 * len(move))
-            for to_hear, part in zip(mixed, move.chunk(heads, -1), strict=True):
-                torch.mm(vectors.view(-1, part.shape[1]), part.t(), out=to_hear.view(-1, len(move)))
-            moved = hearing[0].bmm(mixed[0])
-            for w, to_hear in zip(hearing[1:], mixed[1:], strict=True):
-                moved.baddbmm_(w, to_hear)
-        ctx.save_for_backward(qkv, vectors, move, weights, mixed)
+        heard = hearing.flatten(0, 1).bmm(values.flatten(0, 1)).view(heads, len(qkv), -1)
+        moved = []
+        if vectors is not None:
+            bins = vectors.view(*shape, -1)
+            moved = [one.bmm(bins).view_as(vectors) for one in hearing]
+        ctx.save_for_backward(by_head, vectors, weights)
         ctx.bias_shape = None if bias is None else bias.shape
-        return heard, moved
+        return _by_slot(heard), *moved
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(
-        ctx: Any, grad_heard: Tensor, grad_moved: Tensor | None
-    ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, None]:
-        qkv, vectors, move, weights, mixed = ctx.saved_tensors
-        heads = len(weights)
-        queries, keys, values = (part.chunk(heads, -1) for part in qkv.chunk(3, dim=-1))
-        grad = torch.empty_like(weights)
-        by_head = grad_heard.transpose(1, 2).contiguous().chunk(heads, 1)
-        for grad_weight, value, grad_head in zip(grad, values, by_head, strict=True):
-            torch.bmm(value, grad_head, out=grad_weight)
-        grad_values = [w.bmm(g) for w, g in zip(weights, grad_heard.chunk(heads, -1), strict=True)]
-        grad_vectors = grad_move = None
-        if vectors is not None and grad_moved is not None:
-            transposed = grad_moved.transpose(1, 2).contiguous()
-            for grad_weight, to_hear in zip(grad, mixed, strict=True):
-                grad_weight.baddbmm_(to_hear, transposed)
-            grad_mixed = [w.bmm(grad_moved).view(-1, len(move)) for w in weights]
-            flat, parts = vectors.view(-1, move.shape[1] // heads), move.chunk(heads, -1)
-            if ctx.needs_input_grad[2]:
-                grad_flat = grad_mixed[0] @ parts[0]
-                for g, part in zip(grad_mixed[1:], parts[1:], strict=True):
-                    grad_flat.addmm_(g, part)
-                grad_vectors = grad_flat.view_as(vectors)
-            if ctx.needs_input_grad[3]:
-                grad_move = torch.cat([g.t() @ flat for g in grad_mixed], dim=-1)
+        ctx: Any, grad_heard: Tensor, *grad_moved: Tensor
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, None, None]:
+        by_head, vectors, weights = ctx.saved_tensors
+        heads, bins, size, _ = weights.shape
+        flat = weights.flatten(0, 1)
+        queries, keys, values = by_head.view(3, len(flat), size, -1)
+        by_hearer = _by_head(grad_heard, heads).view_as(values)
+        grads = torch.empty_like(by_head)
+        grad_queries, grad_keys, grad_values = grads.view(3, len(flat), size, -1)
+        grad = values.bmm(by_hearer.transpose(1, 2).contiguous())
+        torch.bmm(flat, by_hearer, out=grad_values)
+        grad_vectors = None
+        if grad_moved:
+            said = vectors.view(bins, size, -1)
+            grad_said = torch.zeros_like(said)
+            for grad_weight, w, moved in zip(
+                grad.view_as(weights), weights, grad_moved, strict=True
+            ):
+                by_bin = moved.view_as(said)
+                grad_weight.baddbmm_(said, by_bin.transpose(1, 2).contiguous())
+                grad_said.baddbmm_(w, by_bin)
+            grad_vectors = grad_said.view_as(vectors)
         # Through the softmax: p * (g - sum(p * g)).
-        grad *= weights
-        grad -= weights * grad.sum(dim=-2, keepdim=True)
-        grad_bias = grad.sum_to_size(ctx.bias_shape) if ctx.needs_input_grad[1] else None
-        grad_logits = grad * queries[0].shape[-1] ** -0.5
-        grad_queries = [
-            g.transpose(1, 2).bmm(key) for g, key in zip(grad_logits, keys, strict=True)
-        ]
-        grad_keys = [g.bmm(query) for g, query in zip(grad_logits, queries, strict=True)]
-        grad_qkv = torch.cat(grad_queries + grad_keys + grad_values, dim=-1)
-        return grad_qkv, grad_bias, grad_vectors, grad_move, None
+        grad *= flat
+        grad -= flat * grad.sum(dim=-2, keepdim=True)
+        grad_bias = None
+        if ctx.needs_input_grad[1]:
+            grad_bias = grad.view_as(weights).sum_to_size(ctx.bias_shape)
+        grad_logits = grad * queries.shape[-1] ** -0.5
+        torch.bmm(grad_logits.transpose(1, 2), keys, out=grad_queries)
+        torch.bmm(grad_logits, queries, out=grad_keys)
+        return _by_slot(grads), grad_bias, grad_vectors, None, None
 
 
 class TraversalEmbedding(nn.Module):

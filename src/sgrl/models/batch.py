@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from sgrl.envs.observation import (
@@ -24,9 +24,19 @@ from sgrl.envs.observation import (
     VELOCITIES,
 )
 from sgrl.models.layout import BatchLayout, layout_of
+from sgrl.models.observed import observed_products
 from sgrl.morphology import Morphology
 
 __all__ = ["BatchLayout", "LimbBatch", "layout_of"]
+
+
+class Source(NamedTuple):
+    """The batch that rows were taken from. What follows from observations alone is worked out
+    once, for all its rows, however often they are taken."""
+
+    batch: LimbBatch
+    take: Callable[[Tensor], Tensor]
+    """Takes the limbs of those rows from a tensor (limbs, ...) of that batch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +52,8 @@ class LimbBatch:
     target: Tensor
     """(rows, 3), unit, from torso to target."""
     layout: BatchLayout
+    source: Source | None = field(default=None, repr=False)
+    """Where its rows were taken from, if they were."""
 
     @classmethod
     def from_flat(cls, obs: Tensor, body: Morphology) -> LimbBatch:
@@ -78,7 +90,7 @@ class LimbBatch:
         vectors = torch.cat((limbs[:, POSITION], limbs[:, VELOCITIES.start : AXES.stop]), dim=1)
         return cls(
             vectors.view(-1, NUM_VECTORS, 3),
-            limbs[:, SCALARS],
+            limbs[:, SCALARS].contiguous(),
             obs[:, GRAVITY],
             obs[:, TARGET],
             layout,
@@ -101,13 +113,32 @@ class LimbBatch:
         return self.layout.spread(torch.stack((self.gravity, self.target), dim=-1))
 
     @cached_property
+    def channels(self) -> Tensor:
+        """(limbs, 3, 6): `tamed`, with the coordinate in the middle."""
+        if self.source is not None:
+            return self.source.take(self.source.batch.channels)
+        return self.tamed.transpose(1, 2).contiguous()
+
+    @cached_property
+    def products(self) -> Tensor:
+        """(limbs, 36): inner products of `channels` and `fields`, see `observed_products`."""
+        if self.source is not None:
+            return self.source.take(self.source.batch.products)
+        return observed_products(self.channels, self.fields)
+
+    @cached_property
     def packed_channels(self) -> Tensor:
-        """(slots, 3, 6): `tamed`, packed, with the coordinate in the middle."""
-        return self.layout.packing.pack(self.tamed).transpose(1, 2).contiguous()
+        """(slots, 3, 6): see `BatchLayout.packing`."""
+        return self.layout.packing.pack(self.channels)
+
+    @cached_property
+    def packed_products(self) -> Tensor:
+        """(slots, 36)."""
+        return self.layout.packing.pack(self.products)
 
     @cached_property
     def packed_scalars(self) -> Tensor:
-        """(slots, 17): see `BatchLayout.packing`."""
+        """(slots, 17)."""
         return self.layout.packing.pack(self.scalars)
 
     @cached_property
@@ -115,6 +146,19 @@ class LimbBatch:
         """(slots, 3, 2)."""
         return self.layout.packing.pack(self.fields)
 
+    def select(self, rows: NDArray[np.int64]) -> LimbBatch:
+        """Some of its rows, in the order given."""
+        layout, take = self.layout.select(rows)
+        index = torch.from_numpy(rows).to(self.vectors.device)
+        return LimbBatch(
+            take(self.vectors),
+            take(self.scalars),
+            self.gravity.index_select(0, index),
+            self.target.index_select(0, index),
+            layout,
+            Source(self, take),
+        )
+
     def replace(self, **changes: Any) -> LimbBatch:
         """A batch with some parts changed."""
-        return dataclasses.replace(self, **changes)
+        return dataclasses.replace(self, source=None, **changes)

@@ -137,6 +137,21 @@ class BatchLayout:
             x = Gather.apply(x, self._places)  # type: ignore[no-untyped-call]
         return x
 
+    def select(self, rows: NDArray[np.int64]) -> tuple[BatchLayout, Callable[[Tensor], Tensor]]:
+        """The layout of some rows, and what takes their limbs (n, ...) from (limbs, ...)."""
+        layout = layout_of(self.bodies, self._rows[rows], self.device)
+        if self.uniform:
+            index, count = self._tensor(rows), self.num_rows
+
+            def take(x: Tensor) -> Tensor:
+                by_row = x.reshape(count, -1)
+                return by_row.index_select(0, index).view(-1, *x.shape[1:])
+
+            return layout, take
+        limbs = self._starts[rows][layout._limb_row] + layout._limb_index
+        index = self._tensor(limbs)
+        return layout, lambda x: x.index_select(0, index)
+
     @cached_property
     def packing(self) -> Packing:
         """The limbs in bins of one size, for networks whose limbs attend to each other."""

@@ -22,16 +22,22 @@ from sgrl.models.attention import (
     RECTIFIED,
     RelationBias,
     TraversalEmbedding,
-    add_by_bin,
-    add_product,
     attend,
     attention_weights,
 )
 from sgrl.models.batch import LimbBatch
+from sgrl.models.blocks import embed, feed_forward, rectify, renew
 from sgrl.models.mlp import OUTPUT_GAIN, linear
 from sgrl.models.network import LimbNetwork, Role
+from sgrl.models.observed import (
+    Observed,
+    mix,
+    observed_products,
+    shorten_products,
+    weights_of_products,
+)
 from sgrl.models.packing import Packing
-from sgrl.models.vectors import map_products, shorten
+from sgrl.models.vectors import combine, inner_products, shorten
 
 AXES = slice(3, 6)
 """The hinge axes among the six vectors of a limb."""
@@ -161,14 +167,32 @@ class Invariants(nn.Module):
             self.gram_out = linear(products, width, 1.0, bias=False)
 
     def forward(self, h: Tensor, stacked: Tensor | None) -> Tensor:
-        embedding: Tensor = self.read(h)
-        if self.has_vectors and stacked is not None:
-            if self.gram_in is None:
-                embedding = embedding + map_products(stacked, self.gram_out.weight)
-            else:
-                inner = map_products(stacked, self.gram_in.weight).add_(self.gram_in.bias)
-                embedding = add_product(embedding, torch.relu_(inner), self.gram_out.weight)
-        return torch.relu_(embedding)
+        """From scalars and [Z, g, d] (limbs, 3, matrix)."""
+        if not self.has_vectors or stacked is None:
+            return rectify(h, self.read.weight, self.read.bias)
+        return self._embedding(h, *inner_products(stacked, self._inner.weight))
+
+    def at_first(self, h: Tensor, seen: Observed, mixture: Tensor) -> tuple[Tensor, Tensor]:
+        """From scalars and what was observed, of which `mixture` (channels, 6) makes Z.
+
+        Also the factor (limbs, 1) that shortens Z.
+        """
+        fields = seen.fields.shape[-1]
+        weight, square = weights_of_products(self._inner.weight, mixture, fields)
+        products, factor = shorten_products(seen.products, square, mixture.shape[1], fields)
+        return self._embedding(h, products, weight), factor
+
+    @property
+    def _inner(self) -> nn.Linear:
+        """What reads the inner products."""
+        return self.gram_out if self.gram_in is None else self.gram_in
+
+    def _embedding(self, h: Tensor, products: Tensor, weight: Tensor) -> Tensor:
+        """`weight` maps products as `gram_in` does, or `gram_out` if there is none."""
+        also, by = products, weight
+        if self.gram_in is not None:
+            also, by = rectify(products, weight, self.gram_in.bias), self.gram_out.weight
+        return rectify(h, self.read.weight, self.read.bias, also, by)
 
 
 class SetLayer(nn.Module):
@@ -191,56 +215,80 @@ class SetLayer(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(width)
         self.channels, self.num_fields = config.channels, config.num_fields
         self.has_vectors = config.geometry == "vector"
-        self.split = [config.hidden]
+        units = config.hidden
         if self.has_vectors:
             self.move = linear(config.heads * config.matrix, config.channels, 1.0, bias=False)
         # In the last layer this is left to the read-out, which has a matrix of its own.
-        self.has_matrix = self.has_vectors and not last
-        if self.has_matrix:
+        if self.has_vectors and not last:
             # M adds up `matrix` vectors; their sum should be as long as one of them.
             entries, gain = config.matrix * config.channels, config.matrix**-0.5
             self.matrix = linear(config.matrix_hidden, entries, gain, bias=False)
-            self.split.append(config.matrix_hidden)
+            units += config.matrix_hidden
         # The first layers of both feed-forward blocks are one product.
-        self.hidden = linear(width, sum(self.split), RECTIFIED)
+        self.hidden = linear(width, units, RECTIFIED)
 
     def forward(
         self, packing: Packing, h: Tensor, stacked: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Scalars (slots, embedding) and [Z, g, d] (slots, 3, matrix), both renewed."""
-        qkv, bias = self._logits(packing, h, stacked)
-        move = None
-        if self.has_vectors:
-            # g and d stay as they are; what comes of them is not needed in the last layer.
-            rows_for_fields = self.num_fields if self.has_matrix else 0
-            move = functional.pad(self.move.weight, (0, 0, 0, rows_for_fields))
-        heard, moved = attend(packing, qkv, self.heads, bias, stacked, move)
-        h = self.norm(add_product(h, heard, self.out.weight))
-        hidden = torch.split(torch.relu_(self.hidden(h)), self.split, dim=-1)
-        h = self.feed_forward_norm(add_product(h, hidden[0], self.feed_forward.weight))
-        if stacked is not None and moved is not None:
-            # Weights of a limb's attention sum to 1, so each head hears [u, g, d] with g and
-            # d as they are (eq:mz).
-            vectors, fields = stacked[..., : self.channels], stacked[..., self.channels :]
-            if self.has_matrix:
-                stacked = stacked + moved
-                matrix = self.matrix(hidden[1]).view(len(h), -1, self.channels)
-                vectors = torch.baddbmm(stacked[..., : self.channels], stacked, matrix)
-            else:
-                vectors = vectors + moved
-            stacked = shorten(vectors, fields)
-        return h, stacked
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Scalars (slots, embedding) and [Z, g, d] (slots, 3, matrix), both renewed.
 
-    def weights(self, packing: Packing, h: Tensor, stacked: Tensor | None) -> Tensor:
+        Also the invariant embedding that limbs attended by, for `weights`.
+        """
+        embedding = self.invariants(h, stacked)
+        heard, moved = self._attend(packing, embedding, stacked)
+        h, left = self._renew(h, heard)
+        if stacked is None:
+            return h, None, embedding
+        vectors, fields = stacked[..., : self.channels], stacked[..., self.channels :]
+        for one, part in zip(moved, self.move.weight.chunk(self.heads, -1), strict=True):
+            vectors = vectors + one.view(len(h), 3, -1) @ part.t()
+        vectors = functional.pad(vectors, (0, self.num_fields))
+        return h, self._finish(vectors, fields, left), embedding
+
+    def at_first(
+        self, packing: Packing, h: Tensor, seen: Observed, mixture: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The same for a first layer whose Z is a `mixture` (channels, 6) of what was observed."""
+        embedding, factor = self.invariants.at_first(h, seen, mixture)
+        own = seen.vectors.flatten(1) * factor
+        heard, moved = self._attend(packing, embedding, own)
+        h, left = self._renew(h, heard)
+        move = self.move.weight.view(self.channels, self.heads, -1)
+        weights = (
+            mixture,
+            *(move[..., : self.channels] @ mixture).unbind(1),
+            # Weights of a limb's attention sum to 1: each head hears g and d as they are.
+            move[..., self.channels :].sum(dim=1),
+        )
+        vectors = mix((own, *moved, seen.fields.flatten(1)), weights, self.num_fields)
+        return h, self._finish(vectors, seen.fields, left), embedding
+
+    def weights(self, packing: Packing, embedding: Tensor) -> Tensor:
         """Attention (rows, heads, max_limbs, max_limbs) of this layer, to look at."""
-        qkv, bias = self._logits(packing, h, stacked)
-        return attention_weights(packing, qkv, self.heads, bias)
+        return attention_weights(packing, self.qkv(embedding), self.heads, self._bias(packing))
 
-    def _logits(
-        self, packing: Packing, h: Tensor, stacked: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        qkv = self.qkv(self.invariants(h, stacked))
-        return qkv, None if self.relations is None else self.relations(packing)
+    def _bias(self, packing: Packing) -> Tensor | None:
+        return None if self.relations is None else self.relations(packing)
+
+    def _attend(
+        self, packing: Packing, embedding: Tensor, vectors: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """What limbs hear of scalars, and each head of vectors."""
+        flat = None if vectors is None else vectors.flatten(1)
+        return attend(packing, self.qkv(embedding), self.heads, self._bias(packing), flat)
+
+    def _renew(self, h: Tensor, heard: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The scalars, and the hidden units that the matrix is made of."""
+        h = renew(h, heard, self.out.weight, self.norm)
+        return feed_forward(h, self.hidden, self.feed_forward.weight, self.feed_forward_norm)
+
+    def _finish(self, vectors: Tensor, fields: Tensor, left: Tensor | None) -> Tensor:
+        """[Z, g, d] from [Z, 0, 0]: mixed by the matrix if this layer has one, and shortened."""
+        if left is not None:
+            stacked = torch.cat((vectors[..., : self.channels], fields), dim=-1)
+            matrix = self.matrix(left).view(len(left), -1, self.channels)
+            vectors = vectors + functional.pad(stacked @ matrix, (0, self.num_fields))
+        return shorten(vectors, fields)
 
 
 class Set(LimbNetwork):
@@ -271,42 +319,58 @@ class Set(LimbNetwork):
     def forward(self, batch: LimbBatch, action: Tensor | None = None) -> Tensor:
         """(limbs, 3) or (limbs, 1), not squashed."""
         packing = batch.layout.packing
-        h, stacked = self._inputs(batch, action)
-        for layer in self.layers:
-            h, stacked = layer(packing, h, stacked)
-        out: Tensor = self.read_out(torch.relu_(self.hidden(self.invariants(h, stacked))))
+        h, stacked, _ = self._run(batch, action)
+        hidden = rectify(self.invariants(h, stacked), self.hidden.weight, self.hidden.bias)
+        out: Tensor = self.read_out(hidden)
         if not self.projects or stacked is None:
             return packing.unpack(out)
         # eq:readout. The last layer of its MLP and W_T are one linear map.
-        torque = packing.unpack((stacked * out.unsqueeze(1)).sum(dim=-1))
-        return (batch.vectors[:, AXES] * torque.unsqueeze(1)).sum(dim=-1)
+        torque = packing.unpack(combine(stacked, out))
+        return torch.bmm(batch.vectors[:, AXES], torque.unsqueeze(2)).squeeze(2)
 
     def attention(self, batch: LimbBatch, action: Tensor | None = None) -> list[Tensor]:
         """Attention of each layer, (rows, heads, max_limbs, max_limbs), to look at."""
-        packing = batch.layout.packing
-        h, stacked = self._inputs(batch, action)
-        found = []
-        for layer in cast(list[SetLayer], self.layers):
-            found.append(layer.weights(packing, h, stacked))
-            h, stacked = layer(packing, h, stacked)
-        return found
+        *_, embeddings = self._run(batch, action)
+        layers = zip(cast(list[SetLayer], self.layers), embeddings, strict=True)
+        return [layer.weights(batch.layout.packing, embedding) for layer, embedding in layers]
 
-    def _inputs(self, batch: LimbBatch, action: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Scalars (slots, embedding) and [Z, g, d] (slots, 3, matrix)."""
+    def _run(
+        self, batch: LimbBatch, action: Tensor | None
+    ) -> tuple[Tensor, Tensor | None, list[Tensor]]:
+        """Scalars and [Z, g, d] after all layers, and the embedding that each attended by."""
+        packing = batch.layout.packing
+        h, seen = self._inputs(batch, action)
+        first, *others = cast(list[SetLayer], self.layers)
+        stacked: Tensor | None
+        if seen is None:
+            h, stacked, embedding = first(packing, h, None)
+        else:
+            h, stacked, embedding = first.at_first(packing, h, seen, self.embed_vectors.weight)
+        embeddings = [embedding]
+        for layer in others:
+            h, stacked, embedding = layer(packing, h, stacked)
+            embeddings.append(embedding)
+        return h, stacked, embeddings
+
+    def _inputs(self, batch: LimbBatch, action: Tensor | None) -> tuple[Tensor, Observed | None]:
+        """Scalars (slots, embedding) and what was observed as vectors."""
         self.check_action(action)
-        config = self.config
+        config, packing = self.config, batch.layout.packing
         scalars = [batch.packed_scalars if config.height else batch.packed_scalars[:, :-1]]
         as_vectors = (config.gravity == "vector", config.target == "vector")
         scalars += [batch.packed_fields[..., i] for i in range(2) if not as_vectors[i]]
-        stacked = None
+        seen = None
         if self.has_vectors:
-            fields = batch.packed_fields[..., [i for i in range(2) if as_vectors[i]]]
-            stacked = shorten(self.embed_vectors(batch.packed_channels), fields)
+            seen = Observed(batch.packed_channels, batch.packed_fields, batch.packed_products)
+            if not all(as_vectors):
+                fields = batch.packed_fields[..., [i for i in range(2) if as_vectors[i]]]
+                seen = Observed(seen.vectors, fields, observed_products(seen.vectors, fields))
         else:
             scalars.append(batch.packed_channels.transpose(1, 2).flatten(1))
         if action is not None:
-            scalars.append(batch.layout.packing.pack(action))
-        h = self.embed(torch.cat(scalars, dim=-1))
+            scalars.append(packing.pack(action))
+        offset = self.embed.bias.view(1, 1, -1)
         if self.traversals is not None:
-            h = add_by_bin(h, self.traversals(batch.layout.packing))
-        return h, stacked
+            offset = offset + self.traversals(packing)
+        together = torch.cat(scalars, dim=-1) if len(scalars) > 1 else scalars[0]
+        return embed(together, self.embed.weight, offset), seen

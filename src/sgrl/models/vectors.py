@@ -12,24 +12,46 @@ import torch
 from torch import Tensor
 
 
-def map_products(vectors: Tensor, weight: Tensor) -> Tensor:
-    """A linear map of the inner products of m vectors: (n, 3, m) to (n, outputs).
+def inner_products(vectors: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Inner products (n, k) of m vectors (n, 3, m), and weights (outputs, k) that map them.
 
-    `weight` is (outputs, m * (m + 1) / 2): each pair once, those of the first vector first.
+    `weight` is (outputs, m * (m + 1) / 2): each pair once, those of the first vector first. If
+    there are few outputs it is spread over the whole symmetric matrix of inner products, which
+    doubles a product that is small; if there are many the pairs are picked out of the matrix,
+    which moves numbers about for each limb.
     """
-    mapped: Tensor = _MapProducts.apply(vectors, weight)  # type: ignore[no-untyped-call]
-    return mapped
+    few = 2 * weight.shape[0] < weight.shape[1]
+    products: Tensor = _InnerProducts.apply(vectors, few)  # type: ignore[no-untyped-call]
+    if few:
+        weight = weight @ _spread_pairs(vectors.shape[-1], weight.dtype, weight.device)
+    return products, weight
 
 
 def shorten(vectors: Tensor, fields: Tensor) -> Tensor:
-    """[Z, g, d] from vectors Z (n, 3, channels) and fields (n, 3, 0 to 2), with Z made tame.
+    """[Z, g, d] from [Z, 0, 0] (n, 3, channels + fields) and fields (n, 3, 0 to 2).
 
-    Z is divided by sqrt(1 + the mean square length of its vectors). That is one number per
-    limb, the same whichever way they point: short ones stay as they are, long ones come
-    out with a mean square length of 1 and their proportions. (n, 3, channels + fields).
+    Z is made tame: divided by sqrt(1 + the mean square length of its vectors). That is one
+    number per limb, the same whichever way they point: short ones stay as they are, long ones
+    come out with a mean square length of 1 and their proportions.
     """
     stacked: Tensor = _Shorten.apply(vectors, fields)  # type: ignore[no-untyped-call]
     return stacked
+
+
+def combine(vectors: Tensor, factors: Tensor) -> Tensor:
+    """The sum of vectors (n, 3, m), each times its factor of (n, m): (n, 3)."""
+    combined: Tensor = _Combine.apply(vectors, factors)  # type: ignore[no-untyped-call]
+    return combined
+
+
+@lru_cache(maxsize=64)
+def _spread_pairs(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """(pairs, size * size): each pair once to both its places in a symmetric matrix."""
+    rows, columns = torch.triu_indices(size, size)
+    spread, pair = torch.zeros(len(rows), size, size), torch.arange(len(rows))
+    spread[pair, rows, columns] += 0.5
+    spread[pair, columns, rows] += 0.5
+    return spread.flatten(1).to(device, dtype)
 
 
 @lru_cache(maxsize=64)
@@ -42,54 +64,41 @@ def _pairs(size: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     return rows * size + columns, pair_of.flatten(), 1 + (rows == columns).long()
 
 
-class _MapProducts(torch.autograd.Function):
-    """Either the weights are spread over the whole symmetric matrix of inner products, or its
-    pairs are picked out for them. The first doubles a product that is small if there are few
-    outputs, the second moves numbers about for each limb."""
+class _InnerProducts(torch.autograd.Function):
+    """The gradient of the whole matrix must be symmetric, as that of symmetric weights is."""
 
     @staticmethod
-    def forward(ctx: Any, vectors: Tensor, weight: Tensor) -> Tensor:
-        size = vectors.shape[-1]
-        upper, pair_of, often = _pairs(size, vectors.device)
+    def forward(ctx: Any, vectors: Tensor, whole: bool) -> Tensor:
         products = torch.bmm(vectors.transpose(1, 2), vectors).flatten(1)
-        doubled = weight * often
-        ctx.spread = weight.shape[0] < weight.shape[1] // 2
-        if ctx.spread:
-            doubled = doubled.index_select(1, pair_of)
-            mapped = torch.mm(products, (doubled / 2).t())
-        else:
-            products = products.index_select(1, upper)
-            mapped = torch.mm(products, weight.t())
-        ctx.save_for_backward(vectors, products, doubled)
-        return mapped
+        ctx.save_for_backward(vectors)
+        ctx.whole = whole
+        upper, _, _ = _pairs(vectors.shape[-1], vectors.device)
+        return products if whole else products.index_select(1, upper)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        vectors, products, doubled = ctx.saved_tensors
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (vectors,) = ctx.saved_tensors
         size = vectors.shape[-1]
-        upper, pair_of, _ = _pairs(size, vectors.device)
-        grad_vectors = grad_weight = None
-        if ctx.needs_input_grad[0]:
-            both = grad @ doubled
-            if not ctx.spread:
-                both = both.index_select(1, pair_of)
-            grad_vectors = torch.bmm(vectors, both.view(-1, size, size))
-        if ctx.needs_input_grad[1]:
-            grad_weight = grad.t() @ products
-            if ctx.spread:
-                grad_weight = grad_weight.index_select(1, upper)
-        return grad_vectors, grad_weight
+        if not ctx.whole:
+            _, pair_of, often = _pairs(size, vectors.device)
+            grad = (grad * often).index_select(1, pair_of)
+        factor = 2.0 if ctx.whole else 1.0
+        out = torch.empty_like(vectors)
+        return out.baddbmm_(vectors, grad.view(-1, size, size), beta=0, alpha=factor), None
 
 
 class _Shorten(torch.autograd.Function):
+    """All three coordinates of all vectors of a limb in one row, so that numbers are found one
+    after the other. What is worked out for the fields among them is thrown away."""
+
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, fields: Tensor) -> Tensor:
-        limbs, _, channels = vectors.shape
-        square = torch.linalg.vecdot(vectors.flatten(1), vectors.flatten(1))
-        scale = (square / channels + 1).rsqrt_().view(limbs, 1, 1)
-        stacked = vectors.new_empty(limbs, 3, channels + fields.shape[-1])
-        torch.mul(vectors, scale, out=stacked[..., :channels])
+        flat = vectors.flatten(1)
+        channels = vectors.shape[-1] - fields.shape[-1]
+        square: Tensor = torch.linalg.vector_norm(flat, dim=1, keepdim=True).square_()
+        scale = square.div_(channels).add_(1).rsqrt_()
+        stacked = (flat * scale).view_as(vectors)
         stacked[..., channels:] = fields
         ctx.save_for_backward(stacked, scale)
         ctx.channels = channels
@@ -99,7 +108,26 @@ class _Shorten(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None]:
         stacked, scale = ctx.saved_tensors
-        result, grad_result = stacked[..., : ctx.channels], grad[..., : ctx.channels]
-        along = (grad_result * result).flatten(1).sum(dim=1) / -ctx.channels
-        grad_vectors = torch.addcmul(grad_result, result, along.view(-1, 1, 1)).mul_(scale)
-        return grad_vectors, grad[..., ctx.channels :] if ctx.needs_input_grad[1] else None
+        channels, flat = ctx.channels, stacked.flatten(1)
+        own = grad.new_zeros(stacked.shape[1:])
+        own[:, :channels] = -1.0 / channels
+        along = torch.mv(grad.flatten(1) * flat, own.flatten()).unsqueeze(1)
+        grad_vectors = torch.addcmul(grad.flatten(1), flat, along).mul_(scale).view_as(grad)
+        return grad_vectors, grad[..., channels:] if ctx.needs_input_grad[1] else None
+
+
+class _Combine(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor, factors: Tensor) -> Tensor:
+        ctx.save_for_backward(vectors, factors)
+        return torch.bmm(vectors, factors.unsqueeze(2)).squeeze(2)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        vectors, factors = ctx.saved_tensors
+        # A coordinate after the other: sums over such a short dimension are slow.
+        grad_factors = vectors[:, 0] * grad[:, :1]
+        for i in (1, 2):
+            grad_factors.addcmul_(vectors[:, i], grad[:, i : i + 1])
+        return grad.unsqueeze(2) * factors.unsqueeze(1), grad_factors
