@@ -18,7 +18,13 @@ from sgrl.morphology import get_body
 from sgrl.viewer.driver import load_driver
 from sgrl.viewer.simulation import Simulation
 
-BODIES = ("3d_cheetah_14_full", "3d_humanoid_9_full", "3d_walker_7_full", "3d_hopper_5_full")
+BODIES = {
+    "3d_cheetah_14_full": "set-cheetah",
+    "3d_humanoid_9_full": "set-humanoid",
+    "3d_walker_7_full": "set-walker",
+    "3d_hopper_5_full": "set-hopper",
+}
+"""Each under the policy of its family."""
 FRAME = 1.0 / 25.0
 """Seconds that are simulated between two pictures."""
 
@@ -36,17 +42,16 @@ def real_time(policy: str, body: str, robots: int, seconds: float) -> float:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--policy", default="set-cheetah")
     parser.add_argument("--robots", type=int, nargs="+", default=[1, 4, 8])
     parser.add_argument("--seconds", type=float, default=6.0, help="to simulate, each")
     args = parser.parse_args()
     torch.set_num_threads(1)  # as `sgrl view` does
-    print(f"{args.policy}: simulated seconds in a second\n")
-    print("| body | " + " | ".join(f"{n} robots" for n in args.robots) + " |")
-    print("| --- |" + " ---: |" * len(args.robots))
-    for body in BODIES:
-        found = [real_time(args.policy, body, n, args.seconds) for n in args.robots]
-        print(f"| {body} | " + " | ".join(f"{ratio:.1f}" for ratio in found) + " |")
+    print("Simulated seconds in a second\n")
+    print("| body | policy | " + " | ".join(f"{n} robots" for n in args.robots) + " |")
+    print("| --- | --- |" + " ---: |" * len(args.robots))
+    for body, policy in BODIES.items():
+        found = [real_time(policy, body, n, args.seconds) for n in args.robots]
+        print(f"| {body} | {policy} | " + " | ".join(f"{ratio:.1f}" for ratio in found) + " |")
 
 
 if __name__ == "__main__":

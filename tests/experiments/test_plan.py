@@ -110,13 +110,13 @@ def test_what_the_user_chose_replaces_what_the_experiment_has() -> None:
 
 
 def test_expected_time() -> None:
-    jobs = tuple(request("orientation", LAPTOP).jobs())  # 4, of 9 minutes each
-    states = (State("done", 1000, 540.0), State("partial", 500, 300.0), *[State("missing")] * 2)
+    jobs = tuple(request("orientation", LAPTOP).jobs())  # 4, of 18 minutes each
+    states = (State("done", 1000, 1080.0), State("partial", 500, 300.0), *[State("missing")] * 2)
     plan = Plan(jobs, states)
-    assert plan.expected_seconds(2) == pytest.approx((240 + 540 + 540) / 2)
-    assert plan.expected_seconds(16) == pytest.approx(540), "no less than the longest takes"
+    assert plan.expected_seconds(2) == pytest.approx((780 + 1080 + 1080) / 2)
+    assert plan.expected_seconds(16) == pytest.approx(1080), "no less than the longest takes"
     assert plan.unfinished() == list(jobs[1:])
-    assert "1 done, 1 to go on with, 2 to start; about 11 min with 2 at once" in plan.summary(2)
+    assert "1 done, 1 to go on with, 2 to start; about 24 min with 2 at once" in plan.summary(2)
 
     jobs = tuple(request("orientation", PAPER).jobs())  # 6, of a million steps, SET then SWAT
     measured = (State("done", 1_000_000, 1000.0), *[State("missing")] * 5)

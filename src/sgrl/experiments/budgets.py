@@ -99,16 +99,16 @@ SMOKE = Budget(
 LAPTOP = Budget(
     name="laptop",
     about=(
-        "networks of preset `fast`; each training has 9 minutes on one core for one body, 12 for "
-        "a collection, 6 for fine-tuning"
+        "networks of preset `fast`; each training has 18 minutes on one core for one body, 15 for "
+        "a collection, 8 for fine-tuning"
     ),
     algorithm="ppo",
     seeds=2,
     episodes=100,
     episode_steps=MAX_EPISODE_STEPS,
-    body=Length(UNTIL_TIME_IS_UP, minutes=9),
-    collection=Length(UNTIL_TIME_IS_UP, minutes=12),
-    fine_tuning=Length(UNTIL_TIME_IS_UP, minutes=6),
+    body=Length(UNTIL_TIME_IS_UP, minutes=18),
+    collection=Length(UNTIL_TIME_IS_UP, minutes=15),
+    fine_tuning=Length(UNTIL_TIME_IS_UP, minutes=8),
     # Room for all that TD3 collects in that time, not for all the steps.
     td3=TrainSettings(buffer=1_000_000),
     ppo=TrainSettings(checkpoint_every=100_000),
