@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from sgrl.models.blocks import embed, feed_forward, rectify, renew
+from sgrl.models.blocks import embed, feed_forward, project, rectify, renew
 
 
 def randn(*shape):
@@ -41,9 +41,24 @@ def norm_of(width):
     return norm
 
 
+@pytest.mark.parametrize("shape", [None, (1, 1, 8), (1, 3, 8), (2, 3, 8)])
+def test_project(shape):
+    x, weight = randn(6, 5), randn(8, 5)
+    per_bin = None if shape is None else randn(*shape)
+    expected = (x @ weight.T).view(2, 3, 8)
+    expected = expected if per_bin is None else expected + per_bin
+    projected = project(x, weight, 4, per_bin)
+    torch.testing.assert_close(projected.transpose(0, 1).flatten(1), expected.view(6, 8))
+    assert torch.autograd.gradcheck(
+        lambda *inputs: project(*inputs[:2], 4, *inputs[2:]),
+        (x, weight) if per_bin is None else (x, weight, per_bin),
+    )
+
+
 def test_renew():
-    x, heard, weight, norm = randn(6, 4), randn(6, 5), randn(4, 5), norm_of(4)
-    torch.testing.assert_close(renew(x, heard, weight, norm), norm(x + heard @ weight.T))
+    x, heard, weight, norm = randn(6, 4), randn(2, 6, 3), randn(4, 6), norm_of(4)
+    expected = norm(x + heard.transpose(0, 1).flatten(1) @ weight.T)
+    torch.testing.assert_close(renew(x, heard, weight, norm), expected)
 
     def renewed(*inputs):
         return renew(*inputs[:3], norm)
@@ -68,3 +83,19 @@ def test_feed_forward(left):
 
     weights = *first.parameters(), *norm.parameters()
     assert torch.autograd.gradcheck(both, (x, second, *weights))
+
+
+def test_gradients_go_through_frozen_weights():
+    x, weight, bias = randn(6, 4), randn(4, 4), randn(4)
+    norm, first = norm_of(4), torch.nn.Linear(4, 4).double()
+
+    def gradient(weight, bias):
+        h = rectify(embed(x, weight, bias.view(1, 1, -1)), weight, bias)
+        h = renew(h, project(h, weight, 2), weight, norm)
+        found = feed_forward(h, first, weight, norm)[0].square().sum()
+        return torch.autograd.grad(found, x)
+
+    expected = gradient(weight, bias)
+    norm.requires_grad_(False)
+    first.requires_grad_(False)
+    torch.testing.assert_close(gradient(weight.detach(), bias.detach()), expected)

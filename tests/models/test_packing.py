@@ -65,17 +65,22 @@ def test_limbs_hear_only_their_own_row():
     layout = layout_of((WALKER, HOPPER), [1, 0, 1])
     packing = layout.packing
     qkv = torch.randn(layout.num_limbs, 12)
-    weights = attention_weights(packing, packing.pack(qkv), 2)
+
+    def by_head(qkv):
+        return qkv.view(-1, 6, 2).transpose(0, 1).contiguous()
+
+    packed = by_head(packing.pack(qkv))
+    weights = attention_weights(packing, packed)
     assert weights.shape == (3, 2, 7, 7)
     torch.testing.assert_close(weights.sum(-1)[:, 0], layout.mask.float())
-    heard = packing.unpack(attend(packing, packing.pack(qkv), 2)[0])
+    heard = packing.unpack(attend(packing, packed)[0].transpose(0, 1))
     for row in range(3):
         limbs = layout.limb_row == row
         count = int(layout.counts[row])
         values = qkv[limbs, 8:].unflatten(1, (2, 2))
         expected = torch.einsum("hqk,khd->qhd", weights[row, :, :count, :count], values)
-        torch.testing.assert_close(heard[limbs], expected.flatten(1))
+        torch.testing.assert_close(heard[limbs], expected)
         alone = layout_of((layout.bodies[layout.row_body[row]],), [0]).packing
         torch.testing.assert_close(
-            attention_weights(alone, qkv[limbs], 2)[0], weights[row, :, :count, :count]
+            attention_weights(alone, by_head(qkv[limbs]))[0], weights[row, :, :count, :count]
         )

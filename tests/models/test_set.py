@@ -24,17 +24,18 @@ BODIES = resolve_bodies(
 def test_attention_by_hand(grow):
     """Two limbs, one head, one number each for query, key and value."""
     packing = layout_of((grow(2),), [0]).packing
-    qkv = torch.tensor([[1.0, 0.0, 2.0], [0.0, math.log(3.0), 10.0]])
+    queries, keys, values = [1.0, 0.0], [0.0, math.log(3.0)], [2.0, 10.0]
+    qkv = torch.tensor([queries, keys, values]).unsqueeze(2)
     vectors = torch.tensor([[1.0, 0.0, 0.0], [0.0, 4.0, 0.0]])
     # Limb 0 has logits (0, ln 3): weights 1/4 and 3/4. Limb 1 has (0, 0): a half each.
-    weights = attention_weights(packing, qkv, 1)
+    weights = attention_weights(packing, qkv)
     torch.testing.assert_close(weights[0, 0], torch.tensor([[0.25, 0.75], [0.5, 0.5]]))
-    scalars, (moved,) = attend(packing, qkv, 1, None, vectors)
+    (scalars,), (moved,) = attend(packing, qkv, None, vectors)
     torch.testing.assert_close(scalars, torch.tensor([[8.0], [6.0]]))
     torch.testing.assert_close(moved, torch.tensor([[0.25, 3.0, 0.0], [0.5, 2.0, 0.0]]))
     # A bias of ln 3 on what limb 1 hears from itself: a quarter and three quarters.
     bias = torch.tensor([[[[0.0, 0.0], [0.0, math.log(3.0)]]]])
-    scalars, _ = attend(packing, qkv, 1, bias)
+    (scalars,), _ = attend(packing, qkv, bias)
     torch.testing.assert_close(scalars, torch.tensor([[8.0], [8.0]]))
 
 
@@ -137,18 +138,18 @@ def test_attention_has_the_right_gradients(grow, rows):
     torch.manual_seed(0)
     packing = layout_of((grow(2), grow(4)), rows).packing
     slots = packing.bins * packing.size
-    qkv = torch.randn(slots, 12, dtype=torch.float64, requires_grad=True)
+    qkv = torch.randn(6, slots, 2, dtype=torch.float64, requires_grad=True)
     vectors = torch.randn(slots, 6, dtype=torch.float64, requires_grad=True)
 
     def scalars_and_vectors(qkv, bias, vectors):
-        scalars, moved = attend(packing, qkv, 2, bias, vectors)
+        scalars, moved = attend(packing, qkv, bias, vectors)
         return scalars, *moved
 
     for bins in (1, packing.bins):
         shape = (2, bins, packing.size, packing.size)
         bias = torch.randn(shape, dtype=torch.float64, requires_grad=True)
         assert torch.autograd.gradcheck(scalars_and_vectors, (qkv, bias, vectors))
-    assert torch.autograd.gradcheck(lambda x: attend(packing, x, 2)[0], (qkv,))
+    assert torch.autograd.gradcheck(lambda x: attend(packing, x)[0], (qkv,))
 
 
 def _turns(seed: int) -> dict[str, torch.Tensor]:

@@ -8,7 +8,8 @@ own) and the vectors (every head all of them).
 Weights are kept as (heads, bins, heard limb, hearing limb). Of batched products of small
 matrices those with a transposed second factor take three times as long as others, and in
 this order only queries and incoming gradients have to be transposed to avoid them. What
-each head works with lies together, or every product would read the other heads' numbers too.
+each head works with lies together (`blocks.project`), or every product would read the other
+heads' numbers too.
 """
 
 from __future__ import annotations
@@ -30,42 +31,26 @@ LOGIT_GAIN = 1.5
 
 
 def attend(
-    packing: Packing,
-    qkv: Tensor,
-    heads: int,
-    bias: Tensor | None = None,
-    vectors: Tensor | None = None,
+    packing: Packing, qkv: Tensor, bias: Tensor | None = None, vectors: Tensor | None = None
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Attention of each limb to all limbs of its row; all tensors are packed.
 
-    `qkv` (slots, 3 * width) holds queries, keys and values, each head by head; `bias`
-    (heads, 1 or bins, size, size) is added to the logits. Gives scalars (slots, width), and
-    of `vectors` (slots, n) what each head hears of them, (slots, n) each.
+    `qkv` (3 * heads, slots, width) holds the heads' queries, then their keys, then their values;
+    `bias` (heads, 1 or bins, size, size) is added to the logits. Gives what each head hears of
+    values, (heads, slots, width), and of `vectors` (slots, n), (slots, n) each.
     """
     shape = packing.bins, packing.size
-    inputs = (qkv, _masked(packing, bias), vectors, heads, shape)
+    inputs = (qkv, _masked(packing, bias), vectors, shape)
     heard, *moved = _Attend.apply(*inputs)  # type: ignore[no-untyped-call]
     return heard, tuple(moved)
 
 
-def attention_weights(
-    packing: Packing, qkv: Tensor, heads: int, bias: Tensor | None = None
-) -> Tensor:
+def attention_weights(packing: Packing, qkv: Tensor, bias: Tensor | None = None) -> Tensor:
     """(rows, heads, size, size): how much a limb (row) listens to each (column)."""
-    queries, keys, _ = _by_head(qkv, 3 * heads).view(3, heads, packing.bins, packing.size, -1)
+    heads = len(qkv) // 3
+    queries, keys, _ = qkv.view(3, heads, packing.bins, packing.size, -1)
     weights = _weights(queries, keys, _masked(packing, bias))
     return packing.by_row(weights.permute(1, 0, 3, 2))
-
-
-def add_product(x: Tensor, factors: Tensor, weight: Tensor) -> Tensor:
-    """x + factors @ weight^T over the last dimension, in one product."""
-    added = torch.addmm(x.flatten(0, -2), factors.flatten(0, -2), weight.t())
-    return added.view_as(x)
-
-
-def add_by_bin(x: Tensor, per_bin: Tensor) -> Tensor:
-    """(slots, width) plus (1 or bins, size, width): what each bin, or each alike, adds."""
-    return (x.view(-1, *per_bin.shape[1:]) + per_bin).flatten(0, 1)
 
 
 def _masked(packing: Packing, bias: Tensor | None) -> Tensor | None:
@@ -73,16 +58,6 @@ def _masked(packing: Packing, bias: Tensor | None) -> Tensor | None:
     if bias is None or packing.mask is None:
         return packing.mask if bias is None else bias
     return bias + packing.mask.to(bias.dtype)
-
-
-def _by_head(x: Tensor, parts: int) -> Tensor:
-    """(slots, parts * n) to (parts, slots, n)."""
-    return x.view(len(x), parts, -1).transpose(0, 1).contiguous()
-
-
-def _by_slot(x: Tensor) -> Tensor:
-    """(parts, slots, n) to (slots, parts * n)."""
-    return x.transpose(0, 1).flatten(1)
 
 
 def _weights(queries: Tensor, keys: Tensor, bias: Tensor | None) -> Tensor:
@@ -111,34 +86,33 @@ class _Attend(torch.autograd.Function):
         qkv: Tensor,
         bias: Tensor | None,
         vectors: Tensor | None,
-        heads: int,
         shape: tuple[int, int],
     ) -> tuple[Tensor, ...]:
         """Bins and their size are the `shape`."""
-        by_head = _by_head(qkv, 3 * heads)
-        queries, keys, values = by_head.view(3, heads, *shape, -1)
+        heads, slots = len(qkv) // 3, qkv.shape[1]
+        queries, keys, values = qkv.view(3, heads, *shape, -1)
         weights = _weights(queries, keys, bias)
         hearing = weights.transpose(2, 3)
-        heard = hearing.flatten(0, 1).bmm(values.flatten(0, 1)).view(heads, len(qkv), -1)
+        heard = hearing.flatten(0, 1).bmm(values.flatten(0, 1)).view(heads, slots, -1)
         moved = []
         if vectors is not None:
             bins = vectors.view(*shape, -1)
             moved = [one.bmm(bins).view_as(vectors) for one in hearing]
-        ctx.save_for_backward(by_head, vectors, weights)
+        ctx.save_for_backward(qkv, vectors, weights)
         ctx.bias_shape = None if bias is None else bias.shape
-        return _by_slot(heard), *moved
+        return heard, *moved
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(
         ctx: Any, grad_heard: Tensor, *grad_moved: Tensor
-    ) -> tuple[Tensor, Tensor | None, Tensor | None, None, None]:
-        by_head, vectors, weights = ctx.saved_tensors
-        heads, bins, size, _ = weights.shape
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, None]:
+        qkv, vectors, weights = ctx.saved_tensors
+        _, bins, size, _ = weights.shape
         flat = weights.flatten(0, 1)
-        queries, keys, values = by_head.view(3, len(flat), size, -1)
-        by_hearer = _by_head(grad_heard, heads).view_as(values)
-        grads = torch.empty_like(by_head)
+        queries, keys, values = qkv.view(3, len(flat), size, -1)
+        by_hearer = grad_heard.view_as(values)
+        grads = torch.empty_like(qkv)
         grad_queries, grad_keys, grad_values = grads.view(3, len(flat), size, -1)
         grad = values.bmm(by_hearer.transpose(1, 2).contiguous())
         torch.bmm(flat, by_hearer, out=grad_values)
@@ -162,7 +136,7 @@ class _Attend(torch.autograd.Function):
         grad_logits = grad * queries.shape[-1] ** -0.5
         torch.bmm(grad_logits.transpose(1, 2), keys, out=grad_queries)
         torch.bmm(grad_logits, queries, out=grad_keys)
-        return _by_slot(grads), grad_bias, grad_vectors, None, None
+        return grads, grad_bias, grad_vectors, None
 
 
 class TraversalEmbedding(nn.Module):
@@ -183,11 +157,13 @@ class TraversalEmbedding(nn.Module):
         own = owner == torch.arange(NUM_TRAVERSALS).unsqueeze(1)
         self.register_buffer("own", own.unsqueeze(1), persistent=False)
 
-    def forward(self, packing: Packing) -> Tensor:
-        """(1 or bins, size, width)."""
+    def forward(self, packing: Packing, weight: Tensor | None = None) -> Tensor:
+        """(1 or bins, size, width), or what a linear map (outputs, width) makes of it."""
         places = min(MAX_PLACES, packing.size)
         # A product with one-hot rows: its gradient, unlike that of a look-up, is one too.
         table = (self.table[:places] * self.get_buffer("own")).flatten(0, 1)
+        if weight is not None:
+            table = table @ weight.t()
         return packing.traversals(places, table.dtype) @ table
 
 

@@ -3,7 +3,8 @@
 A limb's numbers are few, so what a network of limbs costs on a CPU is to move them: each
 product, bias, rectification and sum that is an operation of its own reads and writes them all
 once more, and its gradient does so again. Here what can be done in place is, and gradients that
-meet are added by the products that make them.
+meet are added by the products that make them. Those that nobody asks for, as of a critic's weights
+when an actor learns from it, are not made.
 """
 
 from __future__ import annotations
@@ -34,8 +35,19 @@ def rectify(
     return rectified
 
 
+def project(x: Tensor, weight: Tensor, parts: int, per_bin: Tensor | None = None) -> Tensor:
+    """x W^T in parts that lie one after the other: (slots, inputs) to (parts, slots, n).
+
+    `weight` is (parts * n, inputs), and `per_bin`, if there is any, (1 or bins, size, parts * n).
+    """
+    if per_bin is not None:
+        per_bin = per_bin.view(*per_bin.shape[:2], parts, -1).permute(2, 0, 1, 3)
+    projected: Tensor = _Project.apply(x, weight, parts, per_bin)  # type: ignore[no-untyped-call]
+    return projected
+
+
 def renew(x: Tensor, heard: Tensor, weight: Tensor, norm: nn.LayerNorm) -> Tensor:
-    """LayerNorm(x + heard W^T), (slots, width)."""
+    """LayerNorm(x + heard W^T), (slots, width), where heard is in parts (parts, slots, n)."""
     inputs = (x, heard, weight, norm.weight, norm.bias, norm.eps)
     renewed: Tensor = _Renew.apply(*inputs)  # type: ignore[no-untyped-call]
     return renewed
@@ -64,11 +76,14 @@ class _Embed(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        grad_x = grad @ weight if ctx.needs_input_grad[0] else None
-        by_bin = grad.view(-1, *ctx.shape[1:]).sum_to_size(ctx.shape)
-        return grad_x, grad.t() @ x, by_bin
+        of_x, of_weight, of_bin = ctx.needs_input_grad
+        return (
+            grad @ weight if of_x else None,
+            grad.t() @ x if of_weight else None,
+            grad.view(-1, *ctx.shape[1:]).sum_to_size(ctx.shape) if of_bin else None,
+        )
 
 
 class _Rectify(torch.autograd.Function):
@@ -88,10 +103,44 @@ class _Rectify(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, also, by, rectified = ctx.saved_tensors
         grad = torch.ops.aten.threshold_backward(grad, rectified, 0)
-        grad_also = grad_by = None
-        if also is not None:
-            grad_also, grad_by = grad @ by, grad.t() @ also
-        return grad @ weight, grad.t() @ x, grad.sum(dim=0), grad_also, grad_by
+        of_x, of_weight, of_bias, of_also, of_by = ctx.needs_input_grad
+        return (
+            grad @ weight if of_x else None,
+            grad.t() @ x if of_weight else None,
+            grad.sum(dim=0) if of_bias else None,
+            grad @ by if of_also else None,
+            grad.t() @ also if of_by else None,
+        )
+
+
+class _Project(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, parts: int, per_bin: Tensor | None) -> Tensor:
+        by_part = weight.view(parts, -1, x.shape[1])
+        each = x.expand(parts, -1, -1)
+        projected = torch.bmm(each, by_part.transpose(1, 2).contiguous())
+        if per_bin is not None:
+            projected.view(parts, -1, *per_bin.shape[2:]).add_(per_bin)
+        ctx.save_for_backward(x, weight)
+        ctx.shape = None if per_bin is None else per_bin.shape
+        return projected
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        of_x, of_weight, _, of_bin = ctx.needs_input_grad
+        grad_x = grad_weight = grad_bin = None
+        if of_x:
+            first, *others = zip(grad, weight.chunk(len(grad)), strict=True)
+            grad_x = torch.mm(*first)
+            for pair in others:
+                grad_x.addmm_(*pair)
+        if of_weight:
+            grad_weight = torch.bmm(grad.transpose(1, 2), x.expand(len(grad), -1, -1)).flatten(0, 1)
+        if of_bin:
+            grad_bin = grad.view(len(grad), -1, *ctx.shape[2:]).sum_to_size(ctx.shape)
+        return grad_x, grad_weight, None, grad_bin
 
 
 class _Renew(torch.autograd.Function):
@@ -99,7 +148,10 @@ class _Renew(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, heard: Tensor, weight: Tensor, gain: Tensor, bias: Tensor, eps: float
     ) -> Tensor:
-        total = torch.mm(heard, weight.t()).add_(x)
+        first, *others = zip(heard, weight.t().chunk(len(heard)), strict=True)
+        total = torch.addmm(x, *first)
+        for pair in others:
+            total.addmm_(*pair)
         renewed, mean, spread = torch.native_layer_norm(total, gain.shape, gain, bias, eps)
         ctx.save_for_backward(total, heard, weight, gain, bias, mean, spread)
         return renewed
@@ -108,10 +160,18 @@ class _Renew(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         total, heard, weight, gain, bias, mean, spread = ctx.saved_tensors
+        _, _, of_weight, *of_norm, _ = ctx.needs_input_grad
         grad, grad_gain, grad_bias = _norm_gradient(
-            grad, total, gain.shape, mean, spread, gain, bias, [True] * 3
+            grad, total, gain.shape, mean, spread, gain, bias, [True, *of_norm]
         )
-        return grad, grad @ weight, grad.t() @ heard, grad_gain, grad_bias, None
+        parts = len(heard)
+        by_part = weight.view(len(weight), parts, -1).transpose(0, 1).contiguous()
+        grad_heard = torch.bmm(grad.expand(parts, -1, -1), by_part)
+        grad_weight = None
+        if of_weight:
+            grad_parts = torch.bmm(grad.t().expand(parts, -1, -1), heard)
+            grad_weight = grad_parts.transpose(0, 1).flatten(1)
+        return grad, grad_heard, grad_weight, grad_gain, grad_bias, None
 
 
 class _FeedForward(torch.autograd.Function):
@@ -138,13 +198,18 @@ class _FeedForward(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor, grad_left: Tensor | None) -> tuple[Tensor | None, ...]:
         x, first, hidden, second, total, gain, bias, mean, spread = ctx.saved_tensors
         units = second.shape[1]
+        _, of_first, of_first_bias, of_second, *of_norm, _ = ctx.needs_input_grad
         grad, grad_gain, grad_bias = _norm_gradient(
-            grad, total, gain.shape, mean, spread, gain, bias, [True] * 3
+            grad, total, gain.shape, mean, spread, gain, bias, [True, *of_norm]
         )
         grad_hidden = torch.empty_like(hidden)
         torch.mm(grad, second, out=grad_hidden[:, :units])
         if grad_left is not None:
             grad_hidden[:, units:] = grad_left
         _rectify_gradient(grad_hidden, hidden, 0, grad_input=grad_hidden)
-        weights = grad_hidden.t() @ x, grad_hidden.sum(dim=0), grad.t() @ hidden[:, :units]
+        weights = (
+            grad_hidden.t() @ x if of_first else None,
+            grad_hidden.sum(dim=0) if of_first_bias else None,
+            grad.t() @ hidden[:, :units] if of_second else None,
+        )
         return grad.addmm_(grad_hidden, first), *weights, grad_gain, grad_bias, None

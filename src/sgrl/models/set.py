@@ -26,7 +26,7 @@ from sgrl.models.attention import (
     attention_weights,
 )
 from sgrl.models.batch import LimbBatch
-from sgrl.models.blocks import embed, feed_forward, rectify, renew
+from sgrl.models.blocks import embed, feed_forward, project, rectify, renew
 from sgrl.models.mlp import OUTPUT_GAIN, linear
 from sgrl.models.network import LimbNetwork, Role
 from sgrl.models.observed import (
@@ -265,7 +265,10 @@ class SetLayer(nn.Module):
 
     def weights(self, packing: Packing, embedding: Tensor) -> Tensor:
         """Attention (rows, heads, max_limbs, max_limbs) of this layer, to look at."""
-        return attention_weights(packing, self.qkv(embedding), self.heads, self._bias(packing))
+        return attention_weights(packing, self._qkv(embedding), self._bias(packing))
+
+    def _qkv(self, embedding: Tensor) -> Tensor:
+        return project(embedding, self.qkv.weight, 3 * self.heads)
 
     def _bias(self, packing: Packing) -> Tensor | None:
         return None if self.relations is None else self.relations(packing)
@@ -273,9 +276,9 @@ class SetLayer(nn.Module):
     def _attend(
         self, packing: Packing, embedding: Tensor, vectors: Tensor | None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """What limbs hear of scalars, and each head of vectors."""
+        """What each head hears of scalars, and of vectors."""
         flat = None if vectors is None else vectors.flatten(1)
-        return attend(packing, self.qkv(embedding), self.heads, self._bias(packing), flat)
+        return attend(packing, self._qkv(embedding), self._bias(packing), flat)
 
     def _renew(self, h: Tensor, heard: Tensor) -> tuple[Tensor, Tensor | None]:
         """The scalars, and the hidden units that the matrix is made of."""

@@ -19,12 +19,11 @@ from sgrl.models.attention import (
     RECTIFIED,
     RelationBias,
     TraversalEmbedding,
-    add_by_bin,
-    add_product,
     attend,
     attention_weights,
 )
 from sgrl.models.batch import LimbBatch
+from sgrl.models.blocks import embed, feed_forward, project, rectify, renew
 from sgrl.models.mlp import OUTPUT_GAIN, linear
 from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role, flat_features
 from sgrl.models.packing import Packing
@@ -75,19 +74,19 @@ class SwatLayer(nn.Module):
         self.feed_forward = linear(config.hidden, width, 1.0, bias=False)
         self.feed_forward_norm = nn.LayerNorm(width)
 
-    def forward(self, packing: Packing, h: Tensor) -> Tensor:
-        """(slots, embedding) renewed."""
-        bias = None if self.relations is None else self.relations(packing)
-        heard, _ = attend(packing, self.qkv(h), self.heads, bias)
-        h = self.norm(add_product(h, heard, self.out.weight))
-        hidden = torch.relu_(self.hidden(h))
-        renewed: Tensor = self.feed_forward_norm(add_product(h, hidden, self.feed_forward.weight))
-        return renewed
+    def forward(self, packing: Packing, h: Tensor, qkv: Tensor) -> Tensor:
+        """(slots, embedding) renewed by queries, keys and values as `attend` takes them."""
+        heard, _ = attend(packing, qkv, self._bias(packing))
+        h = renew(h, heard, self.out.weight, self.norm)
+        h, _ = feed_forward(h, self.hidden, self.feed_forward.weight, self.feed_forward_norm)
+        return h
 
-    def weights(self, packing: Packing, h: Tensor) -> Tensor:
+    def weights(self, packing: Packing, qkv: Tensor) -> Tensor:
         """Attention (rows, heads, max_limbs, max_limbs) of this layer, to look at."""
-        bias = None if self.relations is None else self.relations(packing)
-        return attention_weights(packing, self.qkv(h), self.heads, bias)
+        return attention_weights(packing, qkv, self._bias(packing))
+
+    def _bias(self, packing: Packing) -> Tensor | None:
+        return None if self.relations is None else self.relations(packing)
 
 
 class Swat(LimbNetwork):
@@ -108,28 +107,45 @@ class Swat(LimbNetwork):
 
     def forward(self, batch: LimbBatch, action: Tensor | None = None) -> Tensor:
         """(limbs, 3) or (limbs, 1), not squashed."""
-        packing = batch.layout.packing
-        raw, h = self._inputs(batch, action)
-        for layer in self.layers:
-            h = layer(packing, h)
-        out: Tensor = self.read_out(torch.relu_(self.decoder(torch.cat((h, raw), dim=-1))))
-        return packing.unpack(out)
+        raw, h, _ = self._run(batch, action)
+        of_h, of_raw = self.decoder.weight.tensor_split((h.shape[-1],), dim=-1)
+        out: Tensor = self.read_out(rectify(h, of_h, self.decoder.bias, raw, of_raw))
+        return batch.layout.packing.unpack(out)
 
     def attention(self, batch: LimbBatch, action: Tensor | None = None) -> list[Tensor]:
         """Attention of each layer, (rows, heads, max_limbs, max_limbs), to look at."""
-        _, h = self._inputs(batch, action)
-        found = []
-        for layer in cast(list[SwatLayer], self.layers):
-            found.append(layer.weights(batch.layout.packing, h))
-            h = layer(batch.layout.packing, h)
-        return found
+        *_, qkvs = self._run(batch, action)
+        layers = zip(cast(list[SwatLayer], self.layers), qkvs, strict=True)
+        return [layer.weights(batch.layout.packing, qkv) for layer, qkv in layers]
 
-    def _inputs(self, batch: LimbBatch, action: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The raw input (slots, 41 or 44) and its embedding (slots, embedding)."""
+    def _run(self, batch: LimbBatch, action: Tensor | None) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """The raw input (slots, 41 or 44), what all layers make of it (slots, embedding), and
+        the queries, keys and values of each."""
+        packing = batch.layout.packing
+        raw, h, qkv = self._inputs(batch, action)
+        first, *others = cast(list[SwatLayer], self.layers)
+        h, qkvs = first(packing, h, qkv), [qkv]
+        for layer in others:
+            qkvs.append(project(h, layer.qkv.weight, 3 * layer.heads))
+            h = layer(packing, h, qkvs[-1])
+        return raw, h, qkvs
+
+    def _inputs(self, batch: LimbBatch, action: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """The raw input, its embedding, and the first layer's queries, keys and values.
+
+        Nothing but linear maps lead from the input to these. The product of the maps is a third
+        as wide as the embedding that it leaves out.
+        """
         self.check_action(action)
         packing = batch.layout.packing
         raw = packing.pack(flat_features(batch))
         if action is not None:
             raw = torch.cat((raw, packing.pack(action)), dim=-1)
-        h = self.embed(raw)
-        return raw, h if self.traversals is None else add_by_bin(h, self.traversals(packing))
+        first = cast(SwatLayer, self.layers[0])
+        to_qkv, parts = first.qkv.weight, 3 * first.heads
+        place, place_qkv = self.embed.bias.view(1, 1, -1), (to_qkv @ self.embed.bias).view(1, 1, -1)
+        if self.traversals is not None:
+            place = place + self.traversals(packing)
+            place_qkv = place_qkv + self.traversals(packing, to_qkv)
+        h = embed(raw, self.embed.weight, place)
+        return raw, h, project(raw, to_qkv @ self.embed.weight, parts, place_qkv)
