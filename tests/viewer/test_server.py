@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -57,3 +58,13 @@ def test_the_page_can_not_be_published(capsys: pytest.CaptureFixture[str]) -> No
     finally:
         server.stop()
     assert capsys.readouterr().out == ""
+
+
+def test_a_connection_that_says_nothing_is_no_news(caplog: pytest.LogCaptureFixture) -> None:
+    server = start_server("127.0.0.1", 8700, "title")
+    try:
+        socket.create_connection(("127.0.0.1", server.get_port())).close()
+        time.sleep(1.0)  # for news to come
+    finally:
+        server.stop()
+    assert [record.name for record in caplog.records if record.levelname == "ERROR"] == []

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import io
 import ipaddress
+import logging
 import socket
 
 import viser
@@ -32,6 +33,8 @@ def start_server(host: str, port: int, title: str) -> LocalServer:
     # viser greets with a box of its own; what to open is said by whoever starts the server.
     with contextlib.redirect_stdout(io.StringIO()):
         server = LocalServer(host=host, port=found, label=title, verbose=False)
+    # Browsers open connections ahead and close them unused; each would be reported at length.
+    logging.getLogger("websockets.server").setLevel(logging.CRITICAL)
     server.gui.configure_theme(show_logo=False, show_share_button=False)
     return server
 
