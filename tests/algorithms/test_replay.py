@@ -186,6 +186,8 @@ def test_more_than_fits_is_refused_with_the_number_that_would(tmp_path, monkeypa
     with pytest.raises(ValueError, match=r"the disk of .*; 9,900 would fit"):
         Replay(BODIES, 10_000, folder=tmp_path / "new", slack=100)
     assert not list((tmp_path / "new").iterdir())
+    with pytest.raises(ValueError, match=r"20,000 of them .* a smaller checkpoint_every or keep"):
+        Replay(BODIES, 10, slack=20_000)
 
 
 def test_what_is_available_is_asked_of_the_machine(tmp_path, monkeypatch):

@@ -1,11 +1,14 @@
 """Bad actions, bad options and simulations that blow up."""
 
+import dataclasses
+
 import gymnasium
 import numpy as np
 import pytest
 
 import sgrl
 from sgrl.envs import LocomotionEnv
+from sgrl.envs.task import Health, task_for
 
 NAME = "3d_walker_7_full"
 
@@ -176,6 +179,29 @@ def test_a_single_simulation_that_diverges_ends(single):
     assert np.isfinite(observation).all()
     single.reset()
     assert not single.step(np.zeros(18))[2]
+
+
+@pytest.mark.usefixtures("in_tmp_path")
+def test_a_simulation_that_diverges_ends_though_nothing_counts_as_a_fall():
+    task = dataclasses.replace(task_for(sgrl.get_body(NAME)), health=Health(min_height=-np.inf))
+    env = sgrl.make_vec(NAME, 2, task=task)
+    env.reset(seed=0)
+    env._stepper.batches[0].qvel[1] = np.nan
+    _, _, terminated, _, infos = env.step(np.zeros((2, 18)))
+    np.testing.assert_array_equal(infos["diverged"], [False, True])
+    np.testing.assert_array_equal(terminated, [False, True])
+
+
+def test_a_body_without_a_torso_by_that_name_says_so():
+    walker = sgrl.get_body(NAME)
+    trunk = dataclasses.replace(walker.limbs[0], name="trunk")
+    others = [
+        dataclasses.replace(limb, parent="trunk" if limb.parent == "torso" else limb.parent)
+        for limb in walker.limbs[1:]
+    ]
+    body = dataclasses.replace(walker, name="odd", limbs=(trunk, *others))
+    with pytest.raises(ValueError, match="no limb 'torso'"):
+        sgrl.make_env(body)
 
 
 def test_torque_limits_hold_no_matter_how_wild_the_start():

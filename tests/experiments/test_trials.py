@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -10,11 +11,15 @@ import pytest
 
 import sgrl
 from sgrl.envs.observation import FEATURES, HEIGHT
-from sgrl.experiments.trials import SeriesRecorder, biased
+from sgrl.experiments.budgets import LAPTOP, SMOKE
+from sgrl.experiments.experiment import Evaluation
+from sgrl.experiments.runner import Job, make_job
+from sgrl.experiments.trials import SeriesRecorder, biased, nearest_checkpoint, trial_name
 from sgrl.models.frames import Framed
 from sgrl.models.methods import make_actor
 from sgrl.models.normaliser import Normaliser
 from sgrl.morphology import get_body
+from sgrl.training.checkpoint import CorruptCheckpointError
 from sgrl.training.evaluate import evaluate, evaluation_seeds, random_policy
 from sgrl.training.policy import TrainedPolicy
 from sgrl.training.settings import TrainSettings
@@ -87,3 +92,39 @@ def test_only_a_heading_can_be_biased(method: str, changes: bool) -> None:
     assert biased(policy, 0.0) is policy
     frames = [one.bias for one in other.actor.modules() if isinstance(one, Framed)]
     assert frames == ([math.pi] if changes else [])
+
+
+def with_checkpoint(job: Job, steps: int, weights: str) -> Path:
+    folder = job.folder / "checkpoints" / f"{steps:010d}"
+    folder.mkdir(parents=True, exist_ok=True)
+    digests = {"weights.safetensors": weights, "learner.pt": "", "arrays.npz": ""}
+    (folder / "checkpoint.json").write_text(json.dumps({"sha256": digests}))
+    return folder
+
+
+def test_a_trial_is_of_these_weights(tmp_path: Path) -> None:
+    """A run that was trained again, to as many steps, is tried again."""
+    job, evaluation = make_job(TrainSettings(), "", tmp_path), Evaluation(HOPPER)
+    names = []
+    for weights in ("one", "other", "one"):
+        folder = with_checkpoint(job, 512, weights)
+        names.append(trial_name(job, evaluation, SMOKE, 512))
+    assert names[0] == names[2] != names[1]
+    assert trial_name(job, evaluation, LAPTOP, 512) != names[0]
+    assert trial_name(job, Evaluation(HOPPER, yaw=1.0), SMOKE, 512) != names[0]
+    (folder / "checkpoint.json").write_text("")
+    with pytest.raises(CorruptCheckpointError):
+        trial_name(job, evaluation, SMOKE, 512)
+
+
+def test_the_checkpoint_of_a_moment(tmp_path: Path) -> None:
+    job = make_job(TrainSettings(), "", tmp_path)
+    with pytest.raises(FileNotFoundError, match="has to be trained first"):
+        nearest_checkpoint(job, None)
+    for steps in (525_000, 1_000_000):
+        with_checkpoint(job, steps, "")
+    assert nearest_checkpoint(job, None) == 1_000_000
+    with pytest.raises(ValueError, match="no checkpoint at 500,000 steps, the nearest is at 525"):
+        nearest_checkpoint(job, 500_000)
+    with_checkpoint(job, 500_004, "")
+    assert nearest_checkpoint(job, 500_000) == 500_004

@@ -27,7 +27,6 @@ def test_layout_of_a_mixed_batch():
     assert layout.torsos.tolist() == [0, 3, 10]
     assert layout.mask.tolist() == [[True] * 3 + [False] * 4, [True] * 7, [True] * 3 + [False] * 4]
     assert layout.parents.tolist() == [0, 0, 1, 3, 3, 4, 5, 3, 7, 8, 10, 10, 11]
-    assert layout.child_slots.tolist() == [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0]
     assert [level.tolist() for level in layout.levels] == [
         [0, 3, 10],
         [1, 4, 7, 11],

@@ -2,10 +2,12 @@
 
 import dataclasses
 
+import mujoco
 import numpy as np
 import pytest
 
 from sgrl.morphology import FULL_BODIES, Limb, Morphology, compile_model, get_body
+from sgrl.morphology.parts import capsule
 
 WALKER, HOPPER, CHEETAH = (FULL_BODIES[f] for f in ("walker", "hopper", "cheetah"))
 
@@ -111,3 +113,12 @@ def test_left_is_the_mirror_image_of_right():
 def test_a_body_that_makes_no_sense_is_refused(limbs, message):
     with pytest.raises(ValueError, match=message):
         Morphology("odd", "walker", limbs, WALKER.physics)
+
+
+@pytest.mark.parametrize("end", [(0.0, 0.0, 0.3), (0.0, 0.0, -0.3), (0.2, 0.1, 0.3)])
+def test_a_capsule_may_point_anywhere(end):
+    geom = capsule((0.0, 0.0, 0.0), end, 0.05)
+    matrix = np.zeros(9)
+    mujoco.mju_quat2Mat(matrix, np.array(geom.quat))
+    along = matrix.reshape(3, 3)[:, 2]
+    np.testing.assert_allclose(np.abs(along @ end), np.linalg.norm(end), rtol=1e-9)

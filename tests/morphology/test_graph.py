@@ -12,7 +12,6 @@ def test_structure_of_the_walker():
     graph = graph_of(get_body("3d_walker_7_full"))
     assert graph.parents.tolist() == [-1, 0, 1, 2, 0, 4, 5]
     assert graph.children == ((1, 4), (2,), (3,), (), (5,), (6,), ())
-    assert graph.child_slots.tolist() == [0, 0, 0, 0, 1, 0, 0]
     assert graph.depths.tolist() == [0, 1, 2, 3, 1, 2, 3]
     assert [level.tolist() for level in graph.levels] == [[0], [1, 4], [2, 5], [3, 6]]
 

@@ -48,11 +48,25 @@ def test_what_is_no_run_says_so(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no run .*nowhere"):
         read_runs([tmp_path / "nowhere"])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FileNotFoundError, match=r"empty is not a run: it has no settings\.json"):
+    with pytest.raises(ValueError, match=r"empty is not a run: it has no settings\.json"):
         read_runs([tmp_path / "empty"])
     made_run(tmp_path / "runs", {HOPPERS[0]: 1.0})
-    with pytest.raises(FileNotFoundError, match=r"not a run but a folder of 1; name .*runs/\*"):
+    with pytest.raises(ValueError, match=r"not a run but a folder of 1; name .*runs/\*"):
         read_runs([tmp_path / "runs"])
+
+
+def test_what_lies_beside_runs_is_left_out(tmp_path: Path) -> None:
+    run = made_run(tmp_path, {HOPPERS[0]: 1.0})
+    made_run(tmp_path / "reproduce", {HOPPERS[0]: 1.0})
+    (tmp_path / "logs").mkdir()
+    young, _ = untrained_run(tmp_path / "young")
+    why: list[str] = []
+    (record,) = read_runs([*sorted(tmp_path.iterdir()), young.path], why.append)
+    assert record.run.path == run.path
+    reasons = ("logs is not a run", "reproduce is not a run but a folder of 1", "no row of metrics")
+    assert all(any(reason in one for one in why) for reason in reasons)
+    with pytest.raises(FileNotFoundError, match=r"there is no run .*nowhere"):
+        read_runs([run.path, tmp_path / "nowhere"])
 
 
 def test_runs_that_have_nothing_to_show(tmp_path: Path) -> None:

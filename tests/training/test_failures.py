@@ -19,6 +19,7 @@ from sgrl.training.checkpoint import WEIGHTS, list_checkpoints, read_checkpoint
 from sgrl.training.command import train_command
 from sgrl.training.loop import train
 from sgrl.training.metrics import MetricsFile
+from sgrl.training.run import Run
 from sgrl.training.settings import TrainSettings
 
 from .tiny import TINY, assert_same_run, read_final_weights
@@ -81,6 +82,30 @@ def test_full_disk(tiny: Make, whole: Path, monkeypatch: pytest.MonkeyPatch, wha
     assert_same_run(run, whole)
 
 
+def test_a_disk_that_is_too_full_for_the_log(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is there room for what TensorBoard and metrics.csv have in their buffers."""
+    settings = tiny(name="full")
+    train(replace(settings, steps=200, buffer=500))
+
+    def fills_up(self: Run, message: str) -> None:
+        if message.startswith("stopped"):
+            full_disk()
+
+    append = MetricsFile.append
+
+    def does_not_fit(self: MetricsFile, row: Any) -> None:
+        self._file.close()
+        self._file = open("/dev/full", "wb")  # noqa: SIM115 (closed by whoever closes the metrics)
+        append(self, row)
+
+    monkeypatch.setattr(Run, "log", fills_up)
+    monkeypatch.setattr(MetricsFile, "append", does_not_fit)
+    monkeypatch.setattr("torch.utils.tensorboard.SummaryWriter.close", full_disk)
+    message = fail(TrainSettings(resume=settings.runs / "full", steps=400))
+    assert "No space left on device" in message
+    assert "the last good checkpoint, at 200 steps, is kept" in message
+
+
 def test_unwritable_folder(tiny: Make, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     message = fail(tiny(runs=tmp_path / "file"))
@@ -106,6 +131,20 @@ def test_a_loss_that_is_not_a_number(tiny: Make, monkeypatch: pytest.MonkeyPatch
     for folder in list_checkpoints(run / "checkpoints"):
         read_checkpoint(folder)
     assert all(tensor.isfinite().all() for tensor in read_final_weights(run).values())
+
+
+def test_a_loss_that_is_not_a_number_before_the_first_checkpoint(
+    tiny: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update = Td3.update
+
+    def nan(self: Td3, batch: Any, generator: Any) -> dict[str, float]:
+        batch.rewards.fill_(float("nan"))
+        return update(self, batch, generator)
+
+    monkeypatch.setattr(Td3, "update", nan)
+    message = fail(tiny(checkpoint_every=10_000))
+    assert "there was no checkpoint yet. To go on: start anew with a smaller" in message
 
 
 def test_a_corrupt_checkpoint(run: Path, whole: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +16,10 @@ import torch
 from sgrl.algorithms.replay import Replay, Transitions
 from sgrl.algorithms.td3 import Td3
 from sgrl.envs.vector import LocomotionVectorEnv
-from sgrl.training.checkpoint import list_checkpoints
+from sgrl.training.checkpoint import CheckpointWriter, list_checkpoints, read_facts
 from sgrl.training.loop import Training, train
 from sgrl.training.run import Run, create_run
-from sgrl.training.settings import TrainSettings, resolve_settings
+from sgrl.training.settings import TrainSettings, is_over, resolve_settings
 
 from .tiny import TINY, assert_same_run, read_final_weights, read_metrics
 
@@ -120,7 +122,8 @@ def test_batches(tiny: Make, monkeypatch: pytest.MonkeyPatch, batches: str) -> N
     train(tiny(batches=batches))
     assert len(seen) == 30
     if batches == "in_turn":
-        assert seen == [{0}, {1}] * 15
+        # Two each, so that every second update, which is the actor's too, is of every body.
+        assert seen == ([{0}, {0}, {1}, {1}] * 8)[:30]
     else:
         assert sum(len(bodies) == 2 for bodies in seen) > 25
 
@@ -142,12 +145,33 @@ def test_starting_from_another_run(tiny: Make, trained: Path) -> None:
         assert torch.equal(tensor, before[name])
     assert Run(run).settings().init_from == trained.resolve()
     assert "starting from the weights of" in (run / "log.txt").read_text()
+    # The command that it was started with also resumes it, wherever it names its source from.
+    again = Path(os.path.relpath(trained))
+    train(TrainSettings(resume=run, init_from=again, steps=440))
+    assert read_metrics(run)[-1]["steps"] == "440"
 
 
 def test_a_finished_run_that_is_resumed(trained: Path) -> None:
     before = read_metrics(trained)
     train(TrainSettings(resume=trained))
     assert read_metrics(trained) == before
+
+
+def test_time_that_is_over_while_a_checkpoint_is_written(
+    tiny: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left on the disk knows that training is over."""
+    write = CheckpointWriter.write
+
+    def slowly(self: CheckpointWriter, *arguments: Any) -> None:
+        write(self, *arguments)
+        time.sleep(1.0)
+
+    monkeypatch.setattr(CheckpointWriter, "write", slowly)
+    path = train(tiny(steps=10**9, minutes=0.01, checkpoint_every=4, buffer=1000))
+    newest = read_facts(list_checkpoints(Run(path).checkpoints)[-1])
+    assert newest["seconds"] >= 0.6
+    assert is_over(Run(path).settings(), newest["steps"], newest["seconds"])
 
 
 def test_ends_when_its_time_is_over(tiny: Make) -> None:

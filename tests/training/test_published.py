@@ -144,12 +144,14 @@ def test_the_card_has_every_command_but_no_folders(trained: Path, tmp_path: Path
     versions = json.loads((folder / "versions.json").read_text())
     versions["processes"] = [
         {"command": "sgrl train --runs '/home/me/my runs' --seed 3", "commit": "abc"},
-        {"command": "sgrl train --resume it --steps 99", "commit": None},
+        {"command": "sgrl train --runs=/home/us --init-from /home/me/far", "commit": "abc"},
+        {"command": "sgrl train --resume=/home/me/it --steps 99", "commit": None},
     ]
     (folder / "versions.json").write_text(json.dumps(versions))
     out = published.publish(folder, tmp_path / "out", episodes=2, threads=1, say=lambda _: None)
     text = (out / "card.md").read_text()
-    assert "    sgrl train --seed 3\n    sgrl train --resume it --steps 99\n" in text
+    commands = ("--seed 3", "--init-from far", "--resume it --steps 99")
+    assert "".join(f"    sgrl train {one}\n" for one in commands) in text
     assert "Commit abc, not recorded," in text
     assert "/home" not in text
 

@@ -9,12 +9,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import torch
 import tyro
 
 from sgrl.algorithms.td3 import Td3Config
 from sgrl.models.monolithic import MonolithicConfig
 from sgrl.training.settings import (
     TrainSettings,
+    check_device,
     resolve_settings,
     resumed_settings,
     settings_from_json,
@@ -117,3 +119,13 @@ def test_the_command_line_has_every_setting(capsys: pytest.CaptureFixture[str]) 
         if one.name not in ("td3", "network"):
             assert f"--{one.name.replace('_', '-')}" in shown
     assert "--network" not in shown
+
+
+def test_a_device_without_double_precision_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_float64(*_: object, dtype: torch.dtype | None = None, device: str) -> None:
+        if dtype == torch.float64:
+            raise TypeError("float64 is not supported")
+
+    monkeypatch.setattr("torch.empty", no_float64)
+    with pytest.raises(ValueError, match="device 'mps' cannot be used: float64"):
+        check_device("mps")

@@ -51,6 +51,11 @@ def test_numbers_of_each_robot() -> None:
     assert "7 limbs, seen in training" in words(
         readout.robots(simulation.robots, first, simulation.driver)
     )
+    simulation.driver.trained_on = (WALKER, get_body("3d_walker_6_right_foot"))
+    simulation.cut(first, frozenset({"right_foot"}))
+    assert "6 limbs, seen in training" in words(
+        readout.robots(simulation.robots, first, simulation.driver)
+    )
     simulation.cut(first, frozenset({"left_foot"}))
     assert "6 limbs, never seen in training (zero-shot)" in words(
         readout.robots(simulation.robots, first, simulation.driver)

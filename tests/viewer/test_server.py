@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import time
 from collections.abc import Iterator
@@ -9,7 +10,11 @@ from collections.abc import Iterator
 import pytest
 
 pytest.importorskip("viser")
+from sgrl.morphology import get_body
+from sgrl.viewer.page import Page
 from sgrl.viewer.server import free_port, is_loopback, start_server
+from sgrl.viewer.simulation import Simulation
+from tests.viewer.drivers import Still
 
 
 @pytest.fixture
@@ -45,6 +50,15 @@ def test_addresses_of_others(host: str) -> None:
         free_port(host, 8080)
 
 
+def test_a_port_for_administrators(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("socket.socket.bind", refused)
+    with pytest.raises(ValueError, match="port 80 needs the rights of an administrator"):
+        free_port("127.0.0.1", 80)
+
+
 def test_who_can_reach_an_address() -> None:
     assert all(map(is_loopback, ("127.0.0.1", "127.1.2.3", "::1", "localhost")))
     assert not any(map(is_loopback, ("0.0.0.0", "192.168.0.4", "::", "example.org")))
@@ -68,3 +82,16 @@ def test_a_connection_that_says_nothing_is_no_news(caplog: pytest.LogCaptureFixt
     finally:
         server.stop()
     assert [record.name for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+def test_a_choice_that_has_gone_is_a_note_on_the_page() -> None:
+    """Another tab may have removed the robot that is chosen here."""
+    server = start_server("127.0.0.1", 8700, "title")
+    try:
+        page = Page(server, Simulation(Still(), [get_body("3d_walker_7_full")]))
+        before = page.panel.selected
+        page.do(lambda: page.panel._select("2: 3d_walker_7_full"))
+        page.frame()
+        assert page.panel.selected is before
+    finally:
+        server.stop()

@@ -181,6 +181,19 @@ def test_a_target_that_is_reached(stays: bool) -> None:
         assert 9 < robot.distance < 21
 
 
+def test_a_target_that_stays_also_if_the_robot_falls_on_it() -> None:
+    simulation = Simulation(Still(), [WALKER])
+    simulation.target_stays = True
+    (robot,) = simulation.robots
+    goal = robot.place + np.array([0.1, 0.05])
+    simulation.aim(goal)
+    robot.fall()
+    assert np.allclose(robot.target, goal)
+    assert np.array_equal(robot.observation, robot.env.set_target(goal - robot.origin))
+    simulation.advance(0.08)
+    assert np.allclose(robot.target, goal)
+
+
 def test_cut_limbs_are_gone_and_the_rest_goes_on() -> None:
     simulation = Simulation(RandomDriver(), [CHEETAH])
     simulation.gets_up = False
@@ -278,6 +291,22 @@ def test_robots_come_and_go() -> None:
         simulation.remove(robot)
     with pytest.raises(ValueError, match="the last robot"):
         simulation.remove(simulation.robots[0])
+
+
+def test_newcomers_start_beside_the_others_and_run_with_them() -> None:
+    simulation = Simulation(Still(), [WALKER, WALKER])
+    first, second = simulation.robots
+    first.start(np.array([40.0, -30.0]), np.array([50.0, -20.0]))
+    new = simulation.add(CHEETAH)
+    away = new.home - first.home
+    assert np.allclose(new.place, first.place + away, atol=0.2)
+    assert np.allclose(new.target, first.target + away)
+    simulation.remove(first)
+    simulation.aim(np.array([3.0, 4.0]))
+    another = simulation.add(WALKER)
+    assert np.allclose(second.target, (3.0, 4.0))
+    assert np.allclose(another.target, second.target + another.home - second.home)
+    assert len({tuple(robot.target) for robot in simulation.robots}) == 3
 
 
 def test_newcomers_fall_into_step_with_others_of_their_rate() -> None:

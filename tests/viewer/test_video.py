@@ -43,7 +43,7 @@ def test_the_robot_is_in_every_frame() -> None:
 
 def test_several_bodies_are_tiled() -> None:
     bodies = [get_body(CHEETAH), get_body(HUMANOID), get_body("3d_walker_7_full").cut("left_foot")]
-    (frame,) = rollout_frames(Simulation(Still(), bodies), 1 / FPS, size=SIZE)
+    (frame,) = rollout_frames(Simulation(Still(), bodies), 0.01, size=SIZE)  # one at least
     assert frame.shape == (2 * SIZE, 2 * SIZE, 3)
     for place, family in enumerate(("cheetah", "humanoid", "walker")):
         y, x = place // 2 * SIZE, place % 2 * SIZE

@@ -163,9 +163,15 @@ class Replay:
         needed, room = self.bytes_needed(bodies, capacity, slack), self.room(bodies, folder)
         if capacity + slack > room:
             where = "memory" if folder is None else f"the disk of {folder}"
+            fits = f"{max(0, room - slack):,} would fit"
+            if slack > room:
+                fits = (
+                    f"{slack:,} of them are kept for older checkpoints: take a smaller "
+                    "checkpoint_every or keep"
+                )
             raise ValueError(
                 f"a replay buffer of {capacity:,} transitions takes {needed / 1e9:.2f} GB and "
-                f"does not fit in {where}; {max(0, room - slack):,} would fit"
+                f"does not fit in {where}; {fits}"
             )
         self.capacity, self.slack = capacity, slack
         self.share = capacity // len(self.bodies)

@@ -265,12 +265,11 @@ class Locomotion:
             "diverged": diverged,
             **self.whereabouts(),
         }
-        fallen = ~self._healthy(motion)
+        fallen = ~self._healthy(motion) | diverged
         return Outcome(alive + progress + forward + control, fallen, diverged, info)
 
     def _forget(self, rows: Flags) -> None:
-        """Zero the physics of copies that have none: no NaN reaches the arithmetic, and lying on
-        the ground they count as fallen."""
+        """Zero the physics of copies that have none, so that no NaN reaches the arithmetic."""
         for planes in (self._xpos, self._com, self._twist, self._rotation):
             planes[:, rows] = 0.0
         for part in (layout.AXES, layout.ANGLES):

@@ -85,8 +85,8 @@ def fit_task(
 ) -> Task:
     """`task`, checked to fit the body, or the paper's if there is none."""
     if task is None:
-        return task_for(body, variant, yaw)
-    if yaw is not None:
+        task = task_for(body, variant, yaw)
+    elif yaw is not None:
         raise ValueError("give the yaw as a field of the task, not beside it")
     for limb in task.health.height_limbs:
         body.limb(limb)

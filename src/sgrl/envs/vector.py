@@ -19,7 +19,7 @@ from sgrl.envs.observation import FEATURES
 from sgrl.envs.options import parse_options, parse_seeds
 from sgrl.envs.rendering import FrameRenderer, check_frame_size
 from sgrl.envs.stepper import Stepper
-from sgrl.envs.task import MAX_EPISODE_STEPS, Task, Variant, fit_task
+from sgrl.envs.task import MAX_EPISODE_STEPS, PHYSICS_STEPS, Task, Variant, fit_task
 from sgrl.morphology import Collection, Morphology, resolve_bodies
 
 Observations = NDArray[np.float32]
@@ -119,7 +119,7 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         fastest = min(body.physics.timestep for body in resolved)
-        self.metadata = {**self.metadata, "render_fps": round(1 / (4 * fastest))}
+        self.metadata = {**self.metadata, "render_fps": round(1 / (PHYSICS_STEPS * fastest))}
 
     def split(self, padded: NDArray[Any]) -> list[NDArray[Any]]:
         """Observations (copies, ...) as one array per body, (its copies, its limbs * 41)."""

@@ -110,8 +110,8 @@ LAPTOP = Budget(
     collection=Length(UNTIL_TIME_IS_UP, minutes=15),
     fine_tuning=Length(UNTIL_TIME_IS_UP, minutes=8),
     # Room for all that TD3 collects in that time, not for all the steps.
-    td3=TrainSettings(buffer=1_000_000),
-    ppo=TrainSettings(checkpoint_every=100_000),
+    td3=TrainSettings(threads=1, buffer=1_000_000),
+    ppo=TrainSettings(threads=1, checkpoint_every=100_000),
 )
 
 PAPER = Budget(

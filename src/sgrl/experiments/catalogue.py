@@ -67,8 +67,9 @@ def _from_angles(settings: TrainSettings, budget: Budget) -> tuple[Evaluation, .
 def _fixed_start(settings: TrainSettings, budget: Budget) -> TrainSettings:
     settings = replace(settings, yaw=0.0)
     if budget.name == "paper":
-        # So many checkpoints that the one half way is still there in the end.
-        keep = ORIENTATION_STEPS // 2 // settings.checkpoint_every + 1
+        # So many checkpoints that the one half way is still there in the end, also if training is
+        # interrupted now and then, which makes one more each time.
+        keep = ORIENTATION_STEPS // settings.checkpoint_every + 1
         settings = replace(settings, steps=ORIENTATION_STEPS, keep=keep)
     return settings
 

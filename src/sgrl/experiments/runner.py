@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol
 from sgrl.training.checkpoint import FACTS, list_checkpoints
 from sgrl.training.loop import train
 from sgrl.training.run import Run
-from sgrl.training.settings import TrainSettings, resolve_settings
+from sgrl.training.settings import TrainSettings, is_over, resolve_settings
 
 HOUSEKEEPING = (
     *("runs", "name", "resume", "init_from", "threads", "device", "wandb"),
@@ -80,9 +80,8 @@ class Job:
                 steps, seconds = int(facts["steps"]), float(facts["seconds"])
             except (OSError, ValueError, KeyError):
                 continue  # the training will say what is wrong with it
-            assert settings.steps is not None, "what is recorded is resolved"
-            over = settings.minutes is not None and seconds >= 60 * settings.minutes
-            return State("done" if steps >= settings.steps or over else "partial", steps, seconds)
+            over = is_over(settings, steps, seconds)
+            return State("done" if over else "partial", steps, seconds)
         return State("partial")
 
     def _check_recorded(self) -> None:

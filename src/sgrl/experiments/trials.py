@@ -20,7 +20,13 @@ from sgrl.experiments.runner import Job
 from sgrl.experiments.statistics import mean_and_error
 from sgrl.files import writable
 from sgrl.models.frames import Framed, with_bias
-from sgrl.training.checkpoint import list_checkpoints
+from sgrl.training.checkpoint import (
+    WEIGHTS,
+    CorruptCheckpointError,
+    checkpoint_folder,
+    list_checkpoints,
+    read_facts,
+)
 from sgrl.training.evaluate import Moment, evaluate
 from sgrl.training.policy import TrainedPolicy, load_policy
 from sgrl.training.results import Episode, format_mean
@@ -28,6 +34,8 @@ from sgrl.training.run import Run
 
 POINTS = 100
 """Of a series, at most."""
+NEAR = 0.02
+"""Part of the steps by which a checkpoint may miss the moment that it is asked for."""
 
 
 def try_out(request: Request, folder: Path, say: Callable[[str], None]) -> Results:
@@ -39,10 +47,16 @@ def try_out(request: Request, folder: Path, say: Callable[[str], None]) -> Resul
         curves.append(Curve(*about, settings.variant, *read_curve(job.folder)))
         load = cache(partial(load_policy, job.folder))
         for evaluation in request.evaluations(job):
-            steps = _nearest_checkpoint(job, evaluation.at)
-            file = folder / f"{job.name}-{_digest(evaluation, request.budget)}-{steps}.json"
-            if not file.is_file():
-                trial = _try(load(checkpoint=steps), job, evaluation, request.budget)
+            steps = nearest_checkpoint(job, evaluation.at)
+            try:
+                file = folder / trial_name(job, evaluation, request.budget, steps)
+                policy = None if file.is_file() else load(checkpoint=steps)
+            except CorruptCheckpointError as error:
+                raise ValueError(
+                    f"{error}; make it anew with sgrl train --resume {job.folder}"
+                ) from None
+            if policy is not None:
+                trial = _try(policy, job, evaluation, request.budget)
                 _write(trial, file)
                 returns = mean_and_error([one.total_reward for one in trial.episodes])
                 condition = f", {evaluation.condition}" if evaluation.condition else ""
@@ -52,17 +66,29 @@ def try_out(request: Request, folder: Path, say: Callable[[str], None]) -> Resul
     return Results(tuple(trials), tuple(curves))
 
 
-def _nearest_checkpoint(job: Job, steps: int | None) -> int:
-    """Steps of the newest checkpoint, or of the one nearest to so many steps."""
+def nearest_checkpoint(job: Job, steps: int | None) -> int:
+    """Steps of the newest checkpoint, or of the one at so many steps, more or less."""
     known = [int(folder.name) for folder in list_checkpoints(Run(job.folder).checkpoints)]
     if not known:
         raise FileNotFoundError(f"{job.folder} has no checkpoint; it has to be trained first")
-    return known[-1] if steps is None else min(known, key=lambda one: abs(one - steps))
+    if steps is None:
+        return known[-1]
+    found = min(known, key=lambda one: abs(one - steps))
+    if abs(found - steps) > NEAR * steps:
+        raise ValueError(
+            f"{job.folder} has no checkpoint at {steps:,} steps, the nearest is at {found:,}: it "
+            "was interrupted too often to keep it; move the folder elsewhere and train it again"
+        )
+    return found
 
 
-def _digest(evaluation: Evaluation, budget: Budget) -> str:
-    facts = [dataclasses.asdict(evaluation), budget.episodes, budget.episode_steps]
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
+def trial_name(job: Job, evaluation: Evaluation, budget: Budget, steps: int) -> str:
+    """Of the file of a trial, which follows from all that its outcome depends on."""
+    checkpoint = read_facts(checkpoint_folder(Run(job.folder).checkpoints, steps))
+    weights = checkpoint["sha256"][WEIGHTS]
+    facts = [dataclasses.asdict(evaluation), budget.episodes, budget.episode_steps, weights]
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
+    return f"{job.name}-{digest}-{steps}.json"
 
 
 def _try(policy: TrainedPolicy, job: Job, evaluation: Evaluation, budget: Budget) -> Trial:

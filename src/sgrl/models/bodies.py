@@ -28,7 +28,7 @@ class BodySet:
     @cached_property
     def per_limb(self) -> dict[str, NDArray[np.int64]]:
         """What a `Graph` says of each limb, (limbs of all bodies,)."""
-        names = ("parents", "child_slots", "depths")
+        names = ("parents", "depths")
         return {n: np.concatenate([getattr(g, n) for g in self._graphs]) for n in names}
 
     def relations(self, dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -107,11 +107,6 @@ class BatchLayout:
         return self._tensor(parents + self._starts[self._limb_row])
 
     @cached_property
-    def child_slots(self) -> Tensor:
-        """(limbs,): how many siblings come before a limb."""
-        return self._tensor(self._per_limb("child_slots"))
-
-    @cached_property
     def levels(self) -> tuple[Tensor, ...]:
         """Limbs of the batch by their depth in the tree, the torsos first."""
         depths = self._per_limb("depths")

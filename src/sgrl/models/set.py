@@ -218,7 +218,8 @@ class SetLayer(nn.Module):
         units = config.hidden
         if self.has_vectors:
             self.move = linear(config.heads * config.matrix, config.channels, 1.0, bias=False)
-        # In the last layer this is left to the read-out, which has a matrix of its own.
+        # The last layer leaves this to the actor's read-out, which has a matrix of its own. Q and V
+        # are read off inner products of the vectors as attention leaves them.
         if self.has_vectors and not last:
             # M adds up `matrix` vectors; their sum should be as long as one of them.
             entries, gain = config.matrix * config.channels, config.matrix**-0.5

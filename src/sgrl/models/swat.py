@@ -31,7 +31,7 @@ from sgrl.models.packing import Packing
 
 @dataclass(frozen=True)
 class SwatConfig:
-    """Sizes of SWAT, those of SET; the defaults are SET's `fast`."""
+    """Sizes of SWAT; the defaults are the preset `fast`, of SET's widths and one layer more."""
 
     layers: int = 2
     """Rounds of attention."""

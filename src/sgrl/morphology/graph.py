@@ -28,8 +28,6 @@ class Graph:
     """(limbs,), -1 for the torso."""
     children: tuple[tuple[int, ...], ...]
     """Of each limb, in order."""
-    child_slots: NDArray[np.int64]
-    """(limbs,): how many siblings come before a limb; 0 for the torso."""
     depths: NDArray[np.int64]
     """(limbs,): edges between a limb and the torso."""
     levels: tuple[NDArray[np.int64], ...]
@@ -50,22 +48,18 @@ def graph_of(body: Morphology) -> Graph:
         tuple(np.flatnonzero(parents == limb).tolist()) for limb in range(body.num_limbs)
     )
     depths = np.zeros(body.num_limbs, np.int64)
-    child_slots = np.zeros(body.num_limbs, np.int64)
     for limb, below in enumerate(children):
-        for slot, child in enumerate(below):
-            depths[child] = depths[limb] + 1
-            child_slots[child] = slot
+        depths[list(below)] = depths[limb] + 1
     levels = tuple(np.flatnonzero(depths == depth) for depth in range(depths.max() + 1))
     graph = Graph(
         parents,
         children,
-        child_slots,
         depths,
         levels,
         _traversals(children),
         _relations(parents),
     )
-    for array in (parents, child_slots, depths, *levels, graph.traversals, graph.relations):
+    for array in (parents, depths, *levels, graph.traversals, graph.relations):
         array.flags.writeable = False
     return graph
 

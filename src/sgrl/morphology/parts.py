@@ -17,7 +17,7 @@ def capsule(start: Vec3, end: Vec3, radius: float, friction: Vec3 | None = None)
     x, y, z = (component / length for component in axis)
     # Shortest turn that takes (0, 0, 1) to the axis.
     w = math.sqrt((1 + z) / 2)
-    quat = (w, -y / (2 * w), x / (2 * w), 0.0)
+    quat = (w, -y / (2 * w), x / (2 * w), 0.0) if w > 1e-9 else (0.0, 1.0, 0.0, 0.0)
     middle = tuple((a + b) / 2 for a, b in zip(start, end, strict=True))
     return Geom(radius, length / 2, (middle[0], middle[1], middle[2]), quat, friction)
 

@@ -20,12 +20,12 @@ def report_command(
     folder, and replays and videos that lie there, are shown too.
 
     Args:
-        runs: Folders of runs, or their names in runs.
+        runs: Folders of runs, or their names in runs; what has nothing to show is left out.
         out: The file to write, .html.
         title: What stands at its top.
     """
     # Here, because the certificates need torch.
     from sgrl.report.page import write_report
 
-    count = write_report(runs, out, title)
+    count = write_report(runs, out, title, left_out=lambda why: print(f"left out: {why}"))
     print(f"wrote {out}: {count} run{'s' if count > 1 else ''}, {out.stat().st_size / 1e6:.1f} MB")

@@ -6,7 +6,7 @@ import html
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -31,11 +31,19 @@ MOST_EMBEDDED = 24_000_000
 """Bytes of all of them together."""
 
 
-def write_report(runs: Sequence[str | Path], out: Path, title: str | None = None) -> int:
-    """Write a page about runs, given by folder or name; returns how many there are."""
+def write_report(
+    runs: Sequence[str | Path],
+    out: Path,
+    title: str | None = None,
+    left_out: Callable[[str], None] = lambda _: None,
+) -> int:
+    """Write a page about runs, given by folder or name; returns how many there are.
+
+    `left_out` hears of folders that have nothing to show beside those that do, and why.
+    """
     if out.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"{out}: a report is an .html file")
-    records = read_runs(runs)
+    records = read_runs(runs, left_out)
     groups = make_groups(records)
     page = make_page(groups, title or "Learning report", out.parent)
     try:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sgrl.training.checkpoint import FACTS, list_checkpoints
 from sgrl.training.run import Run, find_run
-from sgrl.training.settings import TrainSettings
+from sgrl.training.settings import TrainSettings, is_over
 
 MOST_POINTS = 400
 """Points of a curve in the page; of a longer one neighbours are averaged."""
@@ -47,8 +47,7 @@ class RunRecord:
         try:
             newest = list_checkpoints(self.run.checkpoints)[-1]
             facts = json.loads((newest / FACTS).read_text(encoding="utf-8"))
-            steps, minutes = self.settings.steps or math.inf, self.settings.minutes or math.inf
-            return bool(facts["steps"] >= steps or facts["seconds"] >= 60 * minutes)
+            return is_over(self.settings, facts["steps"], facts["seconds"])
         except (IndexError, OSError, ValueError, KeyError):
             return False  # no checkpoint that could tell
 
@@ -69,30 +68,52 @@ class RunRecord:
         return sorted(path for path in files if path.suffix.lower() in REPLAY_SUFFIXES)
 
 
-def read_runs(where: Iterable[str | Path]) -> list[RunRecord]:
-    """The runs at some paths or of some names, each once; an error says which can't be read."""
+class NothingToShowError(ValueError):
+    """A folder that a report can do without: among other runs it is left out."""
+
+
+def read_runs(
+    where: Iterable[str | Path], left_out: Callable[[str], None] = lambda _: None
+) -> list[RunRecord]:
+    """The runs at some paths or of some names, each once; an error says which can't be read.
+
+    Folders beside runs that are none, as `runs/*` names them too, are left out, and so are runs
+    without metrics; `left_out` hears why. If nothing else is there, it is an error.
+    """
     records: dict[Path, RunRecord] = {}
+    reasons: list[NothingToShowError] = []
     for one in where:
-        run = _find(one)
-        place = run.path.resolve()
-        if place not in records:
-            records[place] = _read(run)
+        try:
+            run = _find(one)
+            place = run.path.resolve()
+            if place not in records:
+                records[place] = _read(run)
+        except NothingToShowError as reason:
+            reasons.append(reason)
     if not records:
-        raise ValueError("name the runs to report on: sgrl report runs/NAME ... -o report.html")
+        raise (
+            reasons[0]
+            if reasons
+            else ValueError("name the runs to report on: sgrl report runs/NAME ... -o report.html")
+        )
+    for why in reasons:
+        left_out(str(why))
     return list(records.values())
 
 
 def _find(where: str | Path) -> Run:
     try:
         return find_run(where)
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        if not Path(where).is_dir():
+            raise
         inside = sorted(path.parent for path in Path(where).glob("*/settings.json"))
         if inside:
-            raise FileNotFoundError(
+            raise NothingToShowError(
                 f"{where} is not a run but a folder of {len(inside)}; name those: "
                 f"{Path(where) / '*'}"
             ) from None
-        raise
+        raise NothingToShowError(str(error)) from None
 
 
 def _read(run: Run) -> RunRecord:
@@ -103,7 +124,7 @@ def _read(run: Run) -> RunRecord:
     settings = run.settings()
     rows = _read_metrics(run.metrics_file)
     if not rows:
-        raise ValueError(
+        raise NothingToShowError(
             f"{run.path} has no row of metrics yet; there is one every {settings.log_every:,} steps"
         )
     first: dict[str, Any] = {}

@@ -135,7 +135,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     """A checkpoint, every byte checked; CorruptCheckpointError says what is wrong with it."""
     from safetensors.torch import load
 
-    facts = _read_facts(folder)
+    facts = read_facts(folder)
     data = {name: _read_checked(folder / name, facts) for name in (WEIGHTS, LEARNER, ARRAYS)}
     with np.load(io.BytesIO(data[ARRAYS]), allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
@@ -143,11 +143,24 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     return Checkpoint(load(data[WEIGHTS]), learner, arrays, facts)
 
 
+def read_facts(folder: Path) -> dict[str, Any]:
+    """What checkpoint.json says; CorruptCheckpointError if it can't be read."""
+    try:
+        facts = json.loads((folder / FACTS).read_bytes())
+        names = set(facts["sha256"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CorruptCheckpointError(f"{folder / FACTS} cannot be read ({error})") from None
+    if not {WEIGHTS, LEARNER, ARRAYS} <= names:
+        raise CorruptCheckpointError(f"{folder / FACTS} does not list all files")
+    found: dict[str, Any] = facts
+    return found
+
+
 def read_weights(folder: Path) -> dict[str, Tensor]:
     """The weights of a checkpoint alone, checked, on the CPU."""
     from safetensors.torch import load
 
-    return load(_read_checked(folder / WEIGHTS, _read_facts(folder)))
+    return load(_read_checked(folder / WEIGHTS, read_facts(folder)))
 
 
 def read_newest(checkpoints: Path, complain: Callable[[Path, str], None]) -> Checkpoint | None:
@@ -186,18 +199,6 @@ def check_fits(weights: dict[str, Tensor], expected: dict[str, Tensor], whose: s
                 f"{whose} are of another size: {name} is {tuple(weights[name].shape)}, "
                 f"not {tuple(tensor.shape)}"
             )
-
-
-def _read_facts(folder: Path) -> dict[str, Any]:
-    try:
-        facts = json.loads((folder / FACTS).read_bytes())
-        names = set(facts["sha256"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CorruptCheckpointError(f"{folder / FACTS} cannot be read ({error})") from None
-    if not {WEIGHTS, LEARNER, ARRAYS} <= names:
-        raise CorruptCheckpointError(f"{folder / FACTS} does not list all files")
-    found: dict[str, Any] = facts
-    return found
 
 
 def _read_checked(file: Path, facts: dict[str, Any]) -> bytes:

@@ -11,7 +11,7 @@ import dataclasses
 import math
 import shutil
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,12 @@ from sgrl.training.on_policy import OnPolicyLearner
 from sgrl.training.policy import read_policy_weights
 from sgrl.training.progress import TrainingProgress, make_console
 from sgrl.training.run import Run, create_run, find_run
-from sgrl.training.settings import TrainSettings, resolve_settings, resumed_settings
+from sgrl.training.settings import (
+    TrainSettings,
+    is_over,
+    resolve_settings,
+    resumed_settings,
+)
 
 Say = Callable[[str], None]
 
@@ -51,6 +56,9 @@ def train(settings: TrainSettings) -> Path:
     that is not a number raises TrainingFailedError, which says from where one can go on.
     """
     fresh = settings.resume is None
+    if settings.init_from is not None:
+        source = find_run(settings.init_from, settings.runs)
+        settings = replace(settings, init_from=source.path.resolve())
     if settings.resume is not None:
         run = find_run(settings.resume, settings.runs)
         if run.is_published():
@@ -61,9 +69,6 @@ def train(settings: TrainSettings) -> Path:
         settings = resumed_settings(settings, run.settings())
     else:
         settings = resolve_settings(settings)
-        if settings.init_from is not None:
-            source = find_run(settings.init_from, settings.runs)
-            settings = replace(settings, init_from=source.path.resolve())
         run = create_run(settings)
         settings = run.settings()  # with the name that was free
     console = make_console()
@@ -88,7 +93,8 @@ def train(settings: TrainSettings) -> Path:
             with TrainingProgress(training.steps, training.goal, console) as progress:
                 training.run(progress)
         except (InterruptedTrainingError, TrainingFailedError) as error:
-            run.log(str(error))
+            with suppress(OSError):  # the disk may be full
+                run.log(str(error))
             raise
         how = "finished" if training.steps >= training.goal else "out of time in"
         say(f"{how} {run.path} at {training.steps:,} steps")
@@ -132,8 +138,8 @@ class Training:
         """Transitions so far."""
         self.metrics: MetricsFile
         self._seconds = 0.0
-        self._saved: int | None = None
-        """Steps at the latest checkpoint."""
+        self._saved: tuple[int, bool] | None = None
+        """Steps at the latest checkpoint, and whether training was over then."""
         self._writer = CheckpointWriter(run.checkpoints, settings.keep, before=self._sync)
 
     def prepare(self, say: Say) -> None:
@@ -226,7 +232,7 @@ class Training:
         return math.inf if minutes is None else max(0.0, 60.0 * minutes - self.clock.seconds)
 
     def _finished(self) -> bool:
-        return self.steps >= self.goal or self._seconds_left() == 0.0
+        return is_over(self.settings, self.steps, self.clock.seconds)
 
     def _row(self) -> Row:
         return {
@@ -239,8 +245,9 @@ class Training:
 
     def _save(self) -> None:
         """Begin to write a checkpoint; training goes on meanwhile."""
-        if self._saved != self.steps:
-            self._saved = self.steps
+        state = self.steps, self._finished()
+        if self._saved != state:
+            self._saved = state
             self._writer.write(self.steps, self._checkpoint())
 
     def _sync(self) -> None:
@@ -291,7 +298,7 @@ class Training:
         torch.set_rng_state(torch.from_numpy(arrays["random"]["torch"]))
         self.losses.set_state(facts["losses"])
         self.steps, self._seconds = facts["steps"], facts["seconds"]
-        self._saved = self.steps
+        self._saved = self.steps, is_over(self.settings, self.steps, self._seconds)
         self.metrics = MetricsFile(self.folder.metrics_file, facts["metrics_bytes"])
 
     def _take_weights(self, source: Path, say: Say) -> None:
@@ -321,4 +328,6 @@ class Training:
         if isinstance(error, FloatingPointError):
             # To resume would lead to the same number, to the bit.
             again = f"sgrl train --init-from {self.folder.path}, with a smaller learning rate"
+            if not good:
+                again = "start anew with a smaller learning rate"
         return f"stopped at {self.steps:,} steps: {error}; {kept}. To go on: {again}"

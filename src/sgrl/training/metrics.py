@@ -12,6 +12,7 @@ import io
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -197,7 +198,8 @@ class MetricsFile:
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        self._file.close()
+        with suppress(OSError):  # of a row that did not fit, which `append` has told
+            self._file.close()
 
 
 class Board:
@@ -228,6 +230,7 @@ class Board:
             self._wandb.log(known, step=steps)
 
     def close(self) -> None:
-        self._writer.close()
+        with suppress(OSError):  # the rows are in metrics.csv; the disk may be full
+            self._writer.close()
         if self._wandb is not None:
             self._wandb.finish()

@@ -82,7 +82,8 @@ class OffPolicyLearner:
             self.owed -= 1.0
             turn = None
             if settings.batches == "in_turn":
-                turn = self.updates % len(self.replay.bodies)
+                # A body keeps its turn until the actor has learned from it too.
+                turn = self.updates // settings.td3.policy_delay % len(self.replay.bodies)
             batch = self.replay.sample(settings.td3.batch, self.sampling, settings.device, turn)
             clock.lap("other")
             losses.add(self.td3.update(batch, self.generator))

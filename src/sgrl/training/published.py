@@ -116,11 +116,18 @@ def _history(run: Run, folder: Path) -> dict[str, Any]:
 
 
 def _public(command: str) -> str:
-    """A command without the folder that its runs were put in."""
-    words = shlex.split(command)
+    """A command without the folder that its runs were put in, and others by their names alone."""
+    parts = (
+        word.split("=", 1) if word.startswith("--") else [word] for word in shlex.split(command)
+    )
+    words = [word for part in parts for word in part]
     if "--runs" in words:
         place = words.index("--runs")
         del words[place : place + 2]
+    for option in ("--init-from", "--resume"):
+        if option in words[:-1]:
+            place = words.index(option) + 1
+            words[place] = Path(words[place]).name
     return shlex.join(words)
 
 

@@ -219,10 +219,18 @@ def _check_packages(settings: TrainSettings) -> None:
 def check_device(name: str) -> None:
     """ValueError if PyTorch cannot use this device here."""
     try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:
+        torch.empty(0, dtype=torch.float64, device=name)  # statistics of observations are
+    except (RuntimeError, AssertionError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"device {name!r} cannot be used: {reason}") from None
+
+
+def is_over(settings: TrainSettings, steps: int, seconds: float) -> bool:
+    """Whether a training has all the steps, or all the time, that it was told to have."""
+    assert settings.steps is not None, "resolve the settings first"
+    return steps >= settings.steps or (
+        settings.minutes is not None and seconds >= 60.0 * settings.minutes
+    )
 
 
 def resumed_settings(asked: TrainSettings, recorded: TrainSettings) -> TrainSettings:

@@ -67,8 +67,9 @@ def view_command(
             )
         if server.get_port() != port:
             print(f"port {port} is in use; taking {server.get_port()}")
+        shown = f"[{host}]" if ":" in host else host
         print(
-            f"{simulation.driver.title} at http://{host}:{server.get_port()} (Ctrl-C stops it)",
+            f"{simulation.driver.title} at http://{shown}:{server.get_port()} (Ctrl-C stops it)",
             flush=True,
         )
         page.run(stop)

@@ -108,7 +108,10 @@ class Panel:
         self.refresh_robots()
 
     def _select(self, label: str) -> None:
-        self.selected = self._simulation.robots[int(label.split(":")[0]) - 1]
+        number, robots = int(label.split(":")[0]), self._simulation.robots
+        if number > len(robots):
+            raise ValueError(f"robot {number} was removed")
+        self.selected = robots[number - 1]
         self.refresh_robots()
 
     def _add(self) -> None:

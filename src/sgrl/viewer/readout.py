@@ -65,7 +65,9 @@ def robots(shown: Sequence[Robot], selected: Robot, driver: Driver) -> str:
 def _about(robot: Robot, driver: Driver) -> str:
     known = ""
     if driver.trained_on:
-        seen = robot.body in driver.trained_on
+        # Whatever it is called: a body that was cut here may be one of the paper's.
+        own = robot.body.limbs, robot.body.physics
+        seen = any((body.limbs, body.physics) == own for body in driver.trained_on)
         known = ", seen in training" if seen else ", never seen in training (zero-shot)"
     limbs = f"{robot.body.num_limbs} limbs{known}<br>targets reached: {robot.reached}"
     return f'<div style="opacity:0.7;padding:2px 0 6px">{limbs}</div>'

@@ -25,7 +25,7 @@ TRAIL_POINTS = 400
 SMOOTHING = 0.3
 """Seconds over which a speed is averaged."""
 NEAREST_TARGET = 0.2
-"""Metres; a target any nearer at the start of an episode would be on the robot."""
+"""Metres; an episode does not begin with a target any nearer. It may be moved there."""
 
 
 class Robot:
@@ -73,6 +73,12 @@ class Robot:
         return place
 
     @property
+    def resting_place(self) -> Place:
+        """Where it is, or home if its simulation has blown up and it is nowhere."""
+        place = self.place
+        return place if np.isfinite(place).all() else self.home
+
+    @property
     def target(self) -> Place:
         """Where it is to run."""
         target: Place = self.env.target + self.origin
@@ -91,11 +97,12 @@ class Robot:
     def start(self, origin: Place, target: Place) -> None:
         """Begin an episode at a place, turned anyhow."""
         away = target - origin
-        if np.hypot(*away) < NEAREST_TARGET:
-            away = np.array([REACH_DISTANCE, 0.0])
+        is_there = np.hypot(*away) < NEAREST_TARGET
         self.origin = origin.copy()
-        self.observation, _ = self.env.reset(options={"target": away})
+        self.observation, _ = self.env.reset(options=None if is_there else {"target": away})
         self._begin()
+        if is_there:
+            self.aim(target)
 
     def _begin(self) -> None:
         self.action = np.zeros(self._body.num_actions, np.float32)
@@ -140,9 +147,8 @@ class Robot:
     def fall(self) -> None:
         """Get up where it lies, with the target that it had."""
         self.falls += 1
-        place = self.place
         trail = self.trail
-        self.start(place if np.isfinite(place).all() else self.home, self.target)
+        self.start(self.resting_place, self.target)
         self.trail = trail
 
     def aim(self, target: Place) -> None:

@@ -56,8 +56,12 @@ def free_port(host: str, port: int) -> int:
         except socket.gaierror:
             raise ValueError(f"{host!r} is not an address of this machine") from None
         except OSError as error:
-            if error.errno in (errno.EADDRINUSE, errno.EACCES):
+            if error.errno == errno.EADDRINUSE:
                 continue
+            if error.errno == errno.EACCES:
+                raise ValueError(
+                    f"port {candidate} needs the rights of an administrator; take one from 1024 on"
+                ) from None
             raise ValueError(f"can't listen on {host}: {error.strerror}") from None
         return candidate
     raise ValueError(f"no free port from {port} to {last - 1} on {host}")

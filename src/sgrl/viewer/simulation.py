@@ -58,9 +58,10 @@ class Simulation:
         self._variant: Variant = variant
         self._rng = np.random.default_rng(seed)
         self._threads = ThreadPoolExecutor(CORES)
-        self._target = self._random_target()
+        target = self._random_target()
         for body in bodies:
-            self.add(body)
+            home = self._free_home()
+            self._enter(body, home, home, target + home)
 
     def _random_target(self) -> Place:
         """Around the home of the first robot, as the environments place theirs."""
@@ -70,15 +71,22 @@ class Simulation:
         return np.array([reach * np.cos(angle), reach * np.sin(angle)])
 
     def add(self, body: Morphology) -> Robot:
-        """One more robot, at the first home that is free."""
+        """One more robot, at its place in the formation: beside the others, wherever they are."""
         if len(self.robots) == MAX_ROBOTS:
             raise ValueError(f"{MAX_ROBOTS} robots at once are the most")
-        self.driver.check([body])
+        home, first = self._free_home(), self.robots[0]
+        away = home - first.home
+        return self._enter(body, home, first.resting_place + away, first.target + away)
+
+    def _free_home(self) -> Place:
         taken = {tuple(robot.home) for robot in self.robots}
-        home = next(place for place in HOMES if tuple(place) not in taken)
+        return next(place for place in HOMES if tuple(place) not in taken)
+
+    def _enter(self, body: Morphology, home: Place, origin: Place, target: Place) -> Robot:
+        self.driver.check([body])
         robot = Robot(body, home, self._variant, seed=int(self._rng.integers(2**62)))
         robot.clock = self._clock(robot)
-        robot.start(home, self._target + home)
+        robot.start(origin, target)
         self.robots.append(robot)
         return robot
 
@@ -109,22 +117,20 @@ class Simulation:
 
     def aim(self, place: Place) -> None:
         """Send the robots to a place of the world; a group keeps its formation there."""
-        self._target = np.array(place, np.float64)
         for robot in self.robots:
-            robot.aim(self._target + robot.home - self.robots[0].home)
+            robot.aim(place + robot.home - self.robots[0].home)
 
     def aim_behind(self, distance: float) -> None:
         """Send each robot to the place so many metres behind it."""
         for robot in self.robots:
             ahead = robot.env.data.xmat[1].reshape(3, 3)[:2, 0]
             robot.aim(robot.place - distance * ahead / np.hypot(*ahead))
-        self._target = self.robots[0].target
 
     def reset(self) -> None:
         """All robots home, turned anyhow, with a new target."""
-        self._target = self._random_target()
+        target = self._random_target()
         for robot in self.robots:
-            robot.start(robot.home, self._target + robot.home)
+            robot.start(robot.home, target + robot.home)
             robot.falls = robot.reached = 0
 
     def push(self, robot: Robot, speed: float, angle: float | None = None) -> None:

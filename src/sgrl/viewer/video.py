@@ -51,7 +51,7 @@ def rollout_frames(
     try:
         for robot in simulation.robots:
             renderers.append(FrameRenderer(robot.env.model, size, size))
-        for count in range(round(seconds * FPS)):
+        for count in range(max(1, round(seconds * FPS))):
             if count:
                 simulation.advance(1 / FPS)
             tiles = [
