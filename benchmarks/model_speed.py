@@ -3,11 +3,12 @@
     python benchmarks/model_speed.py
     python benchmarks/model_speed.py --methods set swat --presets fast --rounds 30
 
-Prints Markdown tables. Beside milliseconds stand "matmul GFLOP": the time multiplied by the
-rate of a large float32 matrix product measured just before and after, which says how much
-arithmetic the machine could have done meanwhile and is much the same on a fast machine, a
-slow one and a busy one. All cases take turns and medians are reported. Where other processes
-take the machine for longer than a case lasts, `--cpu-time` counts only what this one used.
+Prints the tables of docs/methods.md. Beside milliseconds stand "matmul GFLOP": the time
+multiplied by the rate of a large float32 matrix product measured just before and after, which
+says how much arithmetic the machine could have done meanwhile and is much the same on a fast
+machine, a slow one and a busy one. All cases take turns and medians are reported. Where other
+processes take the machine for longer than a case lasts, `--cpu-time` counts only what this one
+used.
 
 Acting is for 64 copies of a body, from flat observations to flat actions. The pass is for
 100 rows of a critic, from flat observations to gradients. `mix` are the 23 training bodies
@@ -15,16 +16,20 @@ of 3d_cwhh++, drawn anew for each pass, so that the cost of laying them out is i
 last column compares cost per real limb: the mix, against as many limbs of one body of its
 mean size.
 
-The second table is what an on-policy learner does: a pass of policy and value together for
-1,024 rows, in the preset `fast`, a quarter as often.
+The second table is the same comparison for other mixes, in the preset `fast`: the collection that
+leaves most gaps in attention, and two with one large body among 99 small ones.
+
+The third is what an on-policy learner does: a pass of policy and value together for 1,024
+rows, in the preset `fast`, a quarter as often.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 import numpy as np
@@ -40,7 +45,7 @@ from sgrl.models.methods import (
     make_policy,
     make_value,
 )
-from sgrl.morphology import Morphology, resolve_bodies
+from sgrl.morphology import Morphology, get_body, resolve_bodies
 
 COPIES = 64
 BATCH = 100
@@ -49,7 +54,32 @@ HOPPER, CHEETAH, HUMANOID = resolve_bodies(
     ("3d_hopper_5_full", "3d_cheetah_14_full", "3d_humanoid_9_full")
 )
 MIX = resolve_bodies(("3d_cwhh++",))
-PLAIN = [name for name in METHODS if "+" not in name and "-" not in name]
+
+
+def chain(limbs: int) -> Morphology:
+    """A torso with limbs like the walker's shin in a row."""
+    walker = get_body("3d_walker_7_full")
+    shin, names = walker.limb("right_shin"), ["torso", *(f"shin_{i}" for i in range(1, limbs))]
+    shins = [replace(shin, name=n, parent=above) for above, n in itertools.pairwise(names)]
+    return replace(walker, name=f"chain_{limbs}", limbs=(walker.limbs[0], *shins))
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Rows of several bodies, and the one that its limbs are compared with."""
+
+    bodies: tuple[Morphology, ...]
+    like: Morphology
+    weights: tuple[float, ...] | None = None
+    """The share of each body in the rows; drawn anew, evenly, if None."""
+
+
+MIXES = {
+    "mix": Mix(MIX, HUMANOID),
+    "hopper++": Mix(resolve_bodies(("3d_hopper++",)), get_body("3d_hopper_4_lower_shin")),
+    "1 of 14 limbs, 99 of 9": Mix((CHEETAH, HUMANOID), HUMANOID, (0.01, 0.99)),
+    "1 of 40 limbs, 99 of 21": Mix((chain(40), chain(21)), chain(21), (0.01, 0.99)),
+}
 
 
 @dataclass
@@ -87,14 +117,19 @@ def observations(rng: np.random.Generator, rows: int, limbs: int) -> torch.Tenso
     return torch.from_numpy(flat.reshape(rows, -1))
 
 
-def batches(bodies: tuple[Morphology, ...], rows: int) -> Callable[[], LimbBatch]:
+def batches(
+    bodies: tuple[Morphology, ...], rows: int, weights: tuple[float, ...] | None = None
+) -> Callable[[], LimbBatch]:
     """Makes the batch that a learner would: one body's, or rows drawn from several."""
     rng = np.random.default_rng(0)
     limbs = max(body.num_limbs for body in bodies)
     flat = observations(rng, rows, limbs)
     if len(bodies) == 1:
         return lambda: LimbBatch.from_flat(flat, bodies[0])
-    return lambda: LimbBatch.from_padded(flat, bodies, rng.integers(0, len(bodies), rows))
+    if weights is None:
+        return lambda: LimbBatch.from_padded(flat, bodies, rng.integers(0, len(bodies), rows))
+    drawn = np.repeat(np.arange(len(bodies)), np.round(np.multiply(weights, rows)).astype(int))
+    return lambda: LimbBatch.from_padded(flat, bodies, rng.permutation(drawn))
 
 
 def acting(method: str, preset: str, bodies: tuple[Morphology, ...]) -> Case:
@@ -108,8 +143,14 @@ def acting(method: str, preset: str, bodies: tuple[Morphology, ...]) -> Case:
     return Case(run)
 
 
-def learning(method: str, preset: str, bodies: tuple[Morphology, ...], rows: int = BATCH) -> Case:
-    critic, batch = make_critic(method, preset, bodies=bodies), batches(bodies, rows)
+def learning(
+    method: str,
+    preset: str,
+    bodies: tuple[Morphology, ...],
+    rows: int = BATCH,
+    weights: tuple[float, ...] | None = None,
+) -> Case:
+    critic, batch = make_critic(method, preset, bodies=bodies), batches(bodies, rows, weights)
 
     def run() -> None:
         now = batch()
@@ -149,14 +190,36 @@ def cases_of(method: str, preset: str) -> dict[str, Case]:
         cases[f"act {name}"] = acting(method, preset, bodies)
         cases[f"pass {name}"] = learning(method, preset, bodies)
     if "mix" in groups:
-        limbs = BATCH * np.mean([body.num_limbs for body in MIX])
-        cases["alike"] = learning(method, preset, (HUMANOID,), round(limbs / HUMANOID.num_limbs))
+        cases["like mix"] = alike(method, preset, MIXES["mix"])
     return cases
+
+
+def other_mixes(method: str) -> dict[str, Case]:
+    cases = {}
+    if "mix" in groups_of(method):
+        for name, mix in list(MIXES.items())[1:]:
+            cases[f"pass {name}"] = learning(method, "fast", mix.bodies, BATCH, mix.weights)
+            cases[f"like {name}"] = alike(method, "fast", mix)
+    return cases
+
+
+def alike(method: str, preset: str, mix: Mix) -> Case:
+    """As many limbs as the mix has, of one body."""
+    limbs = BATCH * np.average([body.num_limbs for body in mix.bodies], weights=mix.weights)
+    return learning(method, preset, (mix.like,), round(limbs / mix.like.num_limbs))
+
+
+def ratio(cases: dict[str, Case], name: str) -> str:
+    """What a limb costs in a mix over what it costs in a batch of one body."""
+    if f"like {name}" not in cases:
+        return "n/a"
+    mixed, one_body = (median(cases[f"{what} {name}"].gflop) for what in ("pass", "like"))
+    return f"{mixed / one_body:.2f}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--methods", nargs="+", default=PLAIN, help="names of methods")
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), help="names; all if none")
     parser.add_argument("--presets", nargs="+", default=["fast", "paper"])
     parser.add_argument("--rounds", type=int, default=20, help="measurements of each case")
     parser.add_argument("--threads", type=int, default=1, help="threads that torch may use")
@@ -179,11 +242,13 @@ def main() -> None:
         }
         for method in args.methods
     }
-    for cases in (*table.values(), *large.values()):
+    others = {method: other_mixes(method) for method in args.methods}
+    for cases in (*table.values(), *others.values(), *large.values()):
         for case in cases.values():
             case.run()
     for turn in range(args.rounds):
-        for cases in (*table.values(), *(large.values() if turn % 4 == 0 else ())):
+        seldom = large.values() if turn % 4 == 0 else ()
+        for cases in (*table.values(), *others.values(), *seldom):
             for case in cases.values():
                 case.measure(clock)
 
@@ -196,10 +261,14 @@ def main() -> None:
     print("| --- |" + " --- |" * (len(columns) + 1))
     for name, cases in table.items():
         cells = [str(cases.get(column, "n/a")) for column in columns]
-        ratio = "n/a"
-        if "alike" in cases:
-            ratio = f"{median(cases['pass mix'].gflop) / median(cases['alike'].gflop):.2f}"
-        print(f"| {name} |", " | ".join(cells), f"| {ratio} |")
+        print(f"| {name} |", " | ".join(cells), f"| {ratio(cases, 'mix')} |")
+
+    print("\nCost of a limb over that in a batch of one body, preset `fast`.\n")
+    names = list(MIXES)[1:]
+    print("| method |", " | ".join(names), "|\n| --- |" + " --- |" * len(names))
+    for method, cases in others.items():
+        if cases:
+            print(f"| {method} |", " | ".join(ratio(cases, name) for name in names), "|")
 
     print(f"\nForward and backward pass of policy and value, {LARGE_BATCH} rows, preset `fast`.\n")
     print("| method | hopper_5 | cheetah_14 | mix |\n| --- | --- | --- | --- |")

@@ -1,15 +1,16 @@
 """Our Monolithic TD3 beside Stable-Baselines3's TD3: the same settings, steps and evaluation.
 
-    python benchmarks/td3_peer.py --steps 30000 --seeds 0 1 2 3 4
+    python benchmarks/td3_peer.py --steps 20000 --seeds 0 1 2 3
 
-Prints a Markdown table: return of the deterministic policy over the same episodes for both, and
-seconds of training. The two take turns, so that both see the same machine. Ours steps its copies
+Prints a Markdown table: return of the deterministic policy over the same episodes for each, and
+seconds of training. They take turns, so that all see the same machine. Ours steps its copies
 in one vector environment and writes a run's folder; Stable-Baselines3 steps as many of
 `gymnasium.make("sgrl/<body>-v1")` in its own `DummyVecEnv` and writes nothing. That tells its
 buffer of time-outs (as `TimeLimit.truncated`), so that both bootstrap from them.
 
-Not equal: weights at the start are orthogonal in ours and PyTorch's default in the other, and
-our network reads velocities shortened (see docs/methods.md), the other as they are.
+Stable-Baselines3 runs twice. As it is, weights start by PyTorch's default and the network reads
+velocities as they are; ours starts orthogonal and reads them shortened (see docs/methods.md). The
+second time it is given our inputs and our start, and what is left to differ is the algorithm.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
@@ -28,9 +31,13 @@ from numpy.typing import NDArray
 from stable_baselines3 import TD3
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.noise import NormalActionNoise
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+from torch import Tensor, nn
 
 import sgrl
 from sgrl.algorithms.td3 import Td3Config
+from sgrl.models.batch import LimbBatch
+from sgrl.models.mlp import mlp
 from sgrl.models.monolithic import MonolithicConfig
 from sgrl.morphology import Morphology, get_body
 from sgrl.training.evaluate import Acts, evaluate, random_policy
@@ -53,6 +60,27 @@ class PeerPolicy:
         return actions
 
 
+class OurInputs(BaseFeaturesExtractor):
+    """What our monolithic network reads."""
+
+    def __init__(self, space: Any, name: str) -> None:
+        super().__init__(space, space.shape[0])
+        self._body = get_body(name)
+
+    def forward(self, observations: Tensor) -> Tensor:
+        """(rows, limbs * 41)."""
+        return LimbBatch.from_flat(observations, self._body).flat.view(len(observations), -1)
+
+
+def start_as_ours(network: nn.Sequential, hidden: tuple[int, ...]) -> None:
+    """Weights as `mlp` draws them; other layers, a tanh at the end, have none."""
+    layers = [layer for layer in network if isinstance(layer, nn.Linear)]
+    ours = mlp(layers[0].in_features, hidden, layers[-1].out_features)
+    with torch.no_grad():
+        for weight, own in zip(network.parameters(), ours.parameters(), strict=True):
+            weight.copy_(own)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """A training's."""
@@ -68,10 +96,14 @@ def train_ours(settings: TrainSettings) -> Acts:
         return sgrl.load_policy(train(replace(settings, runs=Path(folder))))
 
 
-def train_peer(settings: TrainSettings) -> Acts:
-    """By the same settings."""
+def train_peer(settings: TrainSettings, ours: bool = False) -> Acts:
+    """By the same settings, and with `ours` with our inputs and start."""
     (name,), td3 = settings.bodies, settings.td3
     motors = get_body(name).num_actions
+    extractor = {
+        "features_extractor_class": OurInputs,
+        "features_extractor_kwargs": {"name": name},
+    }
     assert isinstance(settings.network, MonolithicConfig)
     assert settings.steps is not None
     assert settings.copies is not None
@@ -90,18 +122,25 @@ def train_peer(settings: TrainSettings) -> Acts:
         policy_delay=td3.policy_delay,
         target_policy_noise=td3.target_noise,
         target_noise_clip=td3.target_noise_clip,
-        policy_kwargs={"net_arch": list(settings.network.hidden)},
+        policy_kwargs={"net_arch": list(settings.network.hidden)} | (extractor if ours else {}),
         seed=settings.seed,
         device="cpu",
     )
+    if ours:
+        critic: Any = model.critic
+        actor: Any = model.actor
+        for network in (actor.mu, *critic.q_networks):
+            start_as_ours(network, settings.network.hidden)
+        model.actor_target.load_state_dict(actor.state_dict())
+        model.critic_target.load_state_dict(critic.state_dict())
     return PeerPolicy(model.learn(settings.steps))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--body", default="3d_hopper_5_full")
-    parser.add_argument("--steps", type=int, default=30_000)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--steps", type=int, default=20_000)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3])
     parser.add_argument("--copies", type=int, default=4)
     parser.add_argument("--warm-up", type=int, default=5_000)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
@@ -116,7 +155,11 @@ def main() -> None:
         td3=Td3Config(learning_rate=args.learning_rate, gradient_clip=UNLIMITED),
     )
     torch.set_num_threads(1)
-    trainings = {"sgrl": train_ours, "Stable-Baselines3": train_peer}
+    trainings: dict[str, Callable[[TrainSettings], Acts]] = {
+        "sgrl": train_ours,
+        "Stable-Baselines3": train_peer,
+        "Stable-Baselines3, our inputs and start": partial(train_peer, ours=True),
+    }
     found: dict[str, list[Outcome]] = {name: [] for name in trainings}
     for work in trainings.values():  # what is only slow the first time
         work(replace(settings, steps=200, warm_up=100))

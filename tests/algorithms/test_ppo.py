@@ -12,7 +12,6 @@ from sgrl.algorithms.rollout import Rollout, Step
 from sgrl.envs.observation import ANGLES, FEATURES
 from sgrl.models.batch import LimbBatch
 from sgrl.models.monolithic import MonolithicConfig
-from sgrl.models.network import flat_features
 from sgrl.models.set import SetConfig
 from sgrl.models.swat import SwatConfig
 from sgrl.morphology import get_body, resolve_bodies
@@ -76,7 +75,7 @@ def test_updates_of_linear_networks_by_hand():
     spread = Adam(ppo.policy.log_std.detach().numpy().copy(), 3e-3)
     observed = torch.from_numpy(rng.standard_normal((rows, SMALL.num_limbs * FEATURES)))
     batch = LimbBatch.from_flat(observed, SMALL)
-    x = np.hstack([flat_features(batch).reshape(rows, -1).numpy(), np.ones((rows, 1))])
+    x = np.hstack([batch.flat.reshape(rows, -1).numpy(), np.ones((rows, 1))])
     old_means, old_log_std = np.tanh(x @ start[0].T), spread.value.copy()
     actions = old_means + np.exp(old_log_std) * rng.standard_normal((rows, motors))
     gains, returns = rng.standard_normal((2, rows))

@@ -169,6 +169,12 @@ def test_files_or_states_of_another_buffer_are_refused(tmp_path):
         Replay(BODIES, 60).set_state(state)
     with pytest.raises(ValueError, match="other bodies or another size"):
         Replay(BODIES[::-1], 40).set_state(state)
+    with pytest.raises(ValueError, match="it was written for another body, capacity or slack"):
+        Replay(BODIES, 20, folder=tmp_path)
+    (file, _) = sorted(tmp_path.iterdir())
+    os.truncate(file, 1000)
+    with pytest.raises(ValueError, match=r"f32 holds 1,000 bytes, not \d.*: it is truncated, or"):
+        Replay(BODIES, 40, folder=tmp_path)
     # Files that were lost: nothing is there to go back to.
     shutil.rmtree(tmp_path)
     with pytest.raises(ValueError, match="are missing"):

@@ -9,7 +9,6 @@ from sgrl.algorithms.td3 import Td3, Td3Config
 from sgrl.envs.observation import FEATURES
 from sgrl.models.batch import LimbBatch
 from sgrl.models.monolithic import MonolithicConfig
-from sgrl.models.network import flat_features
 from sgrl.models.set import SetConfig
 from sgrl.models.swat import SwatConfig
 from sgrl.morphology import resolve_bodies
@@ -89,7 +88,7 @@ def test_updates_of_linear_networks_by_hand():
         report = td3.update(batch, generator(update))
 
         x, following = (
-            flat_features(LimbBatch.from_flat(obs, SMALL)).reshape(7, -1).numpy()
+            LimbBatch.from_flat(obs, SMALL).flat.reshape(7, -1).numpy()
             for obs in (batch.observations, batch.next_observations)
         )
         drawn = torch.randn(7 * SMALL.num_limbs, 3, generator=generator(update)).double().numpy()

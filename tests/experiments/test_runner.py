@@ -87,6 +87,15 @@ def test_something_else_in_the_folder_is_refused(tmp_path: Path) -> None:
         job.state()
 
 
+def test_a_run_of_before_sizes_were_recorded(tmp_path: Path) -> None:
+    job = tiny_job(tmp_path, network=None, updates_per_step=0.0, steps=120)
+    run_job(job)
+    assert job.state().phase == "done"
+    recorded = json.loads(Run(job.folder).settings_file.read_text())
+    Run(job.folder).settings_file.write_text(json.dumps(recorded | {"network": None}))
+    assert job.state().phase == "done"
+
+
 def test_output_goes_to_the_log(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     job = tiny_job(tmp_path)
     for word in ("one", "two"):

@@ -16,12 +16,12 @@ def seeded():
     torch.manual_seed(0)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 4), (1, 3, 4), (2, 3, 4)], ids=["bias", "alike", "bins"])
-def test_embed(shape):
-    x, weight, per_bin = randn(6, 5), randn(4, 5), randn(*shape)
-    expected = ((x @ weight.T).view(2, 3, 4) + per_bin).view(6, 4)
-    torch.testing.assert_close(embed(x, weight, per_bin), expected)
-    assert torch.autograd.gradcheck(embed, (x, weight, per_bin))
+@pytest.mark.parametrize("limbs", [1, 3, 6], ids=["bias", "alike", "mix"])
+def test_embed(limbs):
+    x, weight, place = randn(6, 5), randn(4, 5), randn(limbs, 4)
+    expected = x @ weight.T + place.repeat(6 // limbs, 1)
+    torch.testing.assert_close(embed(x, weight, place), expected)
+    assert torch.autograd.gradcheck(embed, (x, weight, place))
 
 
 def test_rectify():
@@ -41,17 +41,17 @@ def norm_of(width):
     return norm
 
 
-@pytest.mark.parametrize("shape", [None, (1, 1, 8), (1, 3, 8), (2, 3, 8)])
-def test_project(shape):
+@pytest.mark.parametrize("limbs", [None, 1, 3, 6])
+def test_project(limbs):
     x, weight = randn(6, 5), randn(8, 5)
-    per_bin = None if shape is None else randn(*shape)
-    expected = (x @ weight.T).view(2, 3, 8)
-    expected = expected if per_bin is None else expected + per_bin
-    projected = project(x, weight, 4, per_bin)
-    torch.testing.assert_close(projected.transpose(0, 1).flatten(1), expected.view(6, 8))
+    place = None if limbs is None else randn(limbs, 8)
+    expected = x @ weight.T
+    expected = expected if place is None else expected + place.repeat(6 // limbs, 1)
+    projected = project(x, weight, 4, place)
+    torch.testing.assert_close(projected.transpose(0, 1).flatten(1), expected)
     assert torch.autograd.gradcheck(
         lambda *inputs: project(*inputs[:2], 4, *inputs[2:]),
-        (x, weight) if per_bin is None else (x, weight, per_bin),
+        (x, weight) if place is None else (x, weight, place),
     )
 
 
@@ -90,7 +90,7 @@ def test_gradients_go_through_frozen_weights():
     norm, first = norm_of(4), torch.nn.Linear(4, 4).double()
 
     def gradient(weight, bias):
-        h = rectify(embed(x, weight, bias.view(1, 1, -1)), weight, bias)
+        h = rectify(embed(x, weight, bias.view(1, -1)), weight, bias)
         h = renew(h, project(h, weight, 2), weight, norm)
         found = feed_forward(h, first, weight, norm)[0].square().sum()
         return torch.autograd.grad(found, x)

@@ -20,7 +20,7 @@ from sgrl.models.methods import (
 )
 from sgrl.models.set import SetConfig
 from sgrl.models.states import random_batch, rollout_batch
-from sgrl.morphology import Morphology, get_body, resolve_bodies
+from sgrl.morphology import Morphology, body_names, get_body, resolve_bodies
 
 FAMILIES = resolve_bodies(
     ("3d_hopper_3_shin", "3d_walker_7_full", "3d_humanoid_9_full", "3d_cheetah_14_full")
@@ -95,6 +95,28 @@ def test_mixed_batch_is_each_body_alone(method):
         limbs = batch.layout.limb_row == row
         for name, part in mixed.items():
             torch.testing.assert_close(part[limbs], alone[name], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["set", "swat", "smp"])
+def test_the_gradient_of_a_mixed_batch_is_the_sum_of_each_body_alone(method):
+    """Of weights and of the actions, whose gradient teaches an actor."""
+    torch.manual_seed(0)
+    batch = random_batch(resolve_bodies(body_names()), 2)
+    rows = [int(row) for row in torch.randperm(batch.layout.num_rows)]
+    critic = make_critic(method).double()
+    action = torch.rand(batch.layout.num_limbs, 3, dtype=torch.float64) * 2 - 1
+
+    def gradients(rows: list[int]) -> list[torch.Tensor]:
+        limbs = torch.cat([(batch.layout.limb_row == row).nonzero().flatten() for row in rows])
+        given = action[limbs].requires_grad_()
+        total = critic(rows_of(batch, rows), given).sum()
+        *of_weights, of_action = torch.autograd.grad(total, [*critic.parameters(), given])
+        return [*of_weights, torch.zeros_like(action).index_copy(0, limbs, of_action)]
+
+    alone = [gradients([row]) for row in rows]
+    for mixed, *parts in zip(gradients(rows), *alone, strict=True):
+        total = torch.stack(parts).sum(dim=0)
+        torch.testing.assert_close(mixed, total, rtol=1e-9, atol=1e-12 * float(total.abs().max()))
 
 
 @pytest.mark.parametrize("method", ANY_BODY)

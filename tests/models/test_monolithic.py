@@ -7,7 +7,7 @@ from torch.nn.functional import relu
 from sgrl.models.frames import Framed
 from sgrl.models.heads import Actor, Critic, Value
 from sgrl.models.monolithic import Monolithic, MonolithicConfig
-from sgrl.models.network import ACTOR, CRITIC, VALUE, Role, flat_features
+from sgrl.models.network import ACTOR, CRITIC, VALUE, Role
 from sgrl.models.states import random_batch, rollout_batch
 from sgrl.morphology import get_body
 from sgrl.symmetry import assert_equivariant, measure
@@ -25,7 +25,7 @@ def test_is_one_mlp_of_the_whole_observation() -> None:
     network = make()
     assert [layer.out_features for layer in network.layers[::2]] == [256, 256, 12]
     first, second, last = network.layers[::2]
-    observation = flat_features(batch).reshape(3, 5 * 41)
+    observation = batch.flat.reshape(3, 5 * 41)
     expected = last(relu(second(relu(first(observation)))))
     found = batch.layout.actions_to_rows(network(batch))
     torch.testing.assert_close(found, expected)

@@ -91,11 +91,11 @@ def test_the_first_layer_makes_of_observed_vectors_what_it_makes_of_channels(
     layer = SetLayer(config, first=True, last=last).double()
     layout = layout_of((grow(2), grow(4)), [0, 1, 0])
     packing, fields = layout.packing, config.num_fields
-    slots = packing.bins * packing.size
-    inputs = randn(slots, 4), randn(slots, 3, 6), randn(layout.num_rows, 3, fields)
+    limbs = layout.num_limbs
+    inputs = randn(limbs, 4), randn(limbs, 3, 6), randn(layout.num_rows, 3, fields)
     mixture = randn(config.channels, 6)
     h, vectors, by_row = inputs
-    given = packing.pack(layout.spread(by_row))
+    given = layout.spread(by_row)
 
     channels = torch.nn.functional.pad(vectors @ mixture.T, (0, fields))
     expected = layer(packing, h, shorten(channels, given))
@@ -104,7 +104,7 @@ def test_the_first_layer_makes_of_observed_vectors_what_it_makes_of_channels(
     leaves = [*layer.parameters(), *inputs, mixture]
     gradients = []
     for results in (expected, found):
-        total = sum(torch.sin(packing.unpack(x)).sum() for x in results[:2])
+        total = sum(torch.sin(x).sum() for x in results[:2])
         gradients.append(torch.autograd.grad(total, leaves, retain_graph=True))
     for one, other in zip((*expected, *gradients[0]), (*found, *gradients[1]), strict=True):
         torch.testing.assert_close(one, other)

@@ -16,7 +16,7 @@ from sgrl.models.batch import LimbBatch
 from sgrl.models.certificate import certify
 from sgrl.models.frames import Framed
 from sgrl.models.methods import METHODS, Method, get_method, make_actor, make_critic
-from sgrl.models.network import FLAT_FEATURES, Role, flat_features
+from sgrl.models.network import FLAT_FEATURES, Role
 from sgrl.models.smp import SmpConfig
 from sgrl.models.states import random_batch
 from sgrl.morphology import Morphology, get_body, resolve_bodies
@@ -27,7 +27,7 @@ MODULE = """
 import torch
 from torch import nn
 from sgrl.models.methods import Method
-from sgrl.models.network import FLAT_FEATURES, flat_features
+from sgrl.models.network import FLAT_FEATURES
 
 class Mine(nn.Module):
     def __init__(self, role):
@@ -35,7 +35,7 @@ class Mine(nn.Module):
         self.layer = nn.Linear(FLAT_FEATURES + role.action_inputs, role.outputs)
 
     def forward(self, batch, action=None):
-        limbs = flat_features(batch)
+        limbs = batch.flat
         return self.layer(limbs if action is None else torch.cat((limbs, action), dim=-1))
 
 class WantsMore(Mine):
@@ -44,7 +44,7 @@ class WantsMore(Mine):
 
 class ForgetsTheAction(Mine):
     def forward(self, batch, action=None):
-        return self.layer(flat_features(batch))
+        return self.layer(batch.flat)
 
 class Flat(Mine):
     def forward(self, batch, action=None):
@@ -84,7 +84,7 @@ class Plain(nn.Module):
         self.layer = nn.Linear(FLAT_FEATURES + role.action_inputs, role.outputs)
 
     def forward(self, batch: LimbBatch, action: Tensor | None = None) -> Tensor:
-        limbs = flat_features(batch)
+        limbs = batch.flat
         limbs = limbs if action is None else torch.cat((limbs, action), dim=-1)
         said: Tensor = self.layer(limbs)
         return said

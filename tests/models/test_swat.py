@@ -5,7 +5,7 @@ import torch
 
 from sgrl.models.attention import MAX_PLACES, RelationBias, TraversalEmbedding
 from sgrl.models.batch import layout_of
-from sgrl.models.network import ACTOR, CRITIC, flat_features
+from sgrl.models.network import ACTOR, CRITIC
 from sgrl.models.states import random_batch
 from sgrl.models.swat import PRESETS, Swat, SwatConfig
 from sgrl.morphology import get_body
@@ -18,17 +18,18 @@ HOPPER = get_body("3d_hopper_3_shin")
 def test_traversal_embedding_is_three_embeddings_side_by_side():
     """Limb 4 of the walker, the left thigh, is at places 4, 5 and 4 (see test_graph)."""
     embedding = TraversalEmbedding(7)
-    packing = layout_of((WALKER, HOPPER), [1, 0]).packing
-    found = packing.unpack(embedding(packing).flatten(0, 1))
-    left_thigh = found[3 + 4]
+    left_thigh = embedding(layout_of((WALKER, HOPPER), [1, 0]))[3 + 4]
     table = embedding.table
     expected = torch.cat((table[4, :3], table[5, 3:5], table[4, 5:]))
     assert torch.equal(left_thigh, expected)
+    alone = embedding(layout_of((HOPPER, WALKER), [1, 1]))
+    assert alone.shape == (7, 7)
+    assert torch.equal(alone[4], expected)
 
 
 def test_places_beyond_the_table_share_the_last(grow):
     chain = grow(MAX_PLACES + 3, "chain")
-    (found,) = TraversalEmbedding(6)(layout_of((chain,), [0, 0]).packing)
+    found = TraversalEmbedding(6)(layout_of((chain,), [0, 0]))
     assert torch.equal(found[-1, :2], found[MAX_PLACES - 1, :2])
     assert not torch.equal(found[-1, :2], found[MAX_PLACES - 2, :2])
 
@@ -74,9 +75,9 @@ def test_decoder_sees_the_raw_input():
     assert action.grad[[0, 1, 2, 4, 5, 6]].abs().max() == 0
 
 
-def test_flat_features_are_all_that_a_limb_observes():
+def test_flat_is_all_that_a_limb_observes():
     batch = random_batch((WALKER, HOPPER), dtype=torch.float32)
-    features = flat_features(batch)
+    features = batch.flat
     assert features.shape == (10, 41)
     assert torch.equal(features[:, :18], batch.tamed.flatten(1))
     assert torch.equal(features[8, 18:24], torch.cat((batch.gravity[1], batch.target[1])))

@@ -43,15 +43,20 @@ def test_a_label_names_what_it_needs_and_no_more(tmp_path: Path) -> None:
         {},
         {"ppo": PpoConfig(epochs=7, trace=0.5)},
         {"method": "swat", "variant": "v2"},
-        {"network": SetConfig(layers=1)},
+        {"network": SetConfig(layers=2)},
         {"network": SetConfig(layers=3)},
     ) == [
         f"set · preset sizes · epochs {PpoConfig().epochs}",
         "set · preset sizes · epochs 7",
         "swat",
-        "set · own sizes · layers 1",
+        "set · own sizes · layers 2",
         "set · own sizes · layers 3",
     ]
+
+
+def test_sizes_of_the_preset_are_the_same_recorded_or_not(tmp_path: Path) -> None:
+    """Runs of before recorded none."""
+    assert labels(tmp_path, {}, {"network": SetConfig()}) == ["set"]
 
 
 def test_the_same_method_on_other_bodies_has_the_same_label(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -39,8 +40,9 @@ def test_the_certificate_is_of_fresh_and_of_learned_weights(tmp_path: Path) -> N
 
 def test_a_method_that_is_not_here_is_not_measured(tmp_path: Path) -> None:
     run = made_run(tmp_path, {HOPPERS[0]: 1.0})
-    text = run.settings_file.read_text(encoding="utf-8")
-    run.settings_file.write_text(text.replace('"set"', '"gone:Away"'), encoding="utf-8")
+    settings = json.loads(run.settings_file.read_text(encoding="utf-8"))
+    settings |= {"method": "gone:Away", "network": None}  # as of a method of one's own
+    run.settings_file.write_text(json.dumps(settings), encoding="utf-8")
     made = certificate_table(make_groups(read_runs([run.path])))
     assert "Not measured is the method gone:Away: the method gone:Away needs the module" in made
 

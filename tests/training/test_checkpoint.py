@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import errno
+import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,13 +57,6 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     assert {name: found.facts[name] for name in written.facts} == written.facts
 
 
-def test_packing_takes_a_copy() -> None:
-    one = make()
-    packed = one.pack()
-    one.weights["critic.w"].fill_(9.0)
-    assert packed == make().pack()
-
-
 def test_the_last_few_are_kept(tmp_path: Path) -> None:
     for steps in (5, 100, 20, 3_000_000):
         write_checkpoint(tmp_path, steps, make().pack(), keep=2)
@@ -72,6 +69,47 @@ def test_writing_again_takes_the_place(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, 5, make(1.0).pack(), keep=2)
     folder = write_checkpoint(tmp_path, 5, make(2.0).pack(), keep=2)
     assert (read_weights(folder)["actor.w"] == 2.0).all()
+
+
+def test_there_is_one_while_another_takes_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if killed before or after each step on the disk."""
+    write_checkpoint(tmp_path, 5, make(1.0).pack(), keep=1)
+    packed = make(2.0).pack()
+    seen: list[float] = []
+
+    def watched(act: Callable[..., None]) -> Callable[..., None]:
+        def watch(*args: Any, **named: Any) -> None:
+            for step in (lambda: None, lambda: act(*args, **named)):
+                step()
+                found = [read_checkpoint(folder) for folder in list_checkpoints(tmp_path)]
+                seen.append(found[-1].weights["actor.w"][0, 0].item())
+
+        return watch
+
+    with monkeypatch.context() as patch:
+        for name in ("rename", "replace"):
+            patch.setattr(module.os, name, watched(getattr(module.os, name)))
+        patch.setattr(module.shutil, "rmtree", watched(module.shutil.rmtree))
+        folder = write_checkpoint(tmp_path, 5, packed, keep=1)
+    assert seen == sorted(seen)
+    assert set(seen) == {1.0, 2.0}
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_place_that_was_half_taken(tmp_path: Path) -> None:
+    """A kill left the one before, alone or beside the one that took its place."""
+    before = write_checkpoint(tmp_path, 5, make(1.0).pack(), keep=3).rename(
+        tmp_path / "00000000005"
+    )
+    assert [int(path.name) for path in list_checkpoints(tmp_path)] == [5]
+    folder = write_checkpoint(tmp_path, 5, make(2.0).pack(), keep=3)
+    assert list_checkpoints(tmp_path) == [folder]
+    for steps in (5, 10**9):
+        shutil.copytree(folder, before)
+        later = write_checkpoint(tmp_path, steps, make(3.0).pack(), keep=3)
+    assert list_checkpoints(tmp_path) == [folder, later]
 
 
 def test_a_full_disk_damages_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +145,7 @@ def test_damage_is_noticed(tmp_path: Path, name: str, damage: str) -> None:
     data = bytearray(file.read_bytes())
     if damage == "missing":
         file.unlink()
-    elif damage == "altered" and name != FACTS:
+    elif damage == "altered":
         data[len(data) // 2] ^= 1
         file.write_bytes(data)
     else:
@@ -122,6 +160,31 @@ def test_damage_is_noticed(tmp_path: Path, name: str, damage: str) -> None:
     aside = set_aside(bad)
     assert list_checkpoints(tmp_path) == [good]
     assert aside.is_dir()
+
+
+def test_a_change_of_any_byte_of_the_facts_is_noticed(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path, 5, make().pack(), keep=1)
+    whole = (folder / FACTS).read_bytes()
+    for place in range(len(whole)):
+        altered = bytearray(whole)
+        altered[place] ^= 1
+        (folder / FACTS).write_bytes(altered)
+        with pytest.raises(CorruptCheckpointError, match="checkpoint"):
+            read_checkpoint(folder)
+    (folder / FACTS).write_bytes(whole.replace(b'"steps": 7', b'"steps": 8'))
+    with pytest.raises(CorruptCheckpointError, match=r"checkpoint\.json is truncated or altered"):
+        read_checkpoint(folder)
+    (folder / FACTS).write_bytes(whole.replace(b' "steps": 7,\n', b""))
+    with pytest.raises(CorruptCheckpointError, match=r"checkpoint\.json is truncated or altered"):
+        read_checkpoint(folder)
+
+
+def test_facts_of_before_they_had_a_checksum(tmp_path: Path) -> None:
+    folder = write_checkpoint(tmp_path, 5, make().pack(), keep=1)
+    facts = json.loads((folder / FACTS).read_bytes())
+    del facts["sha256"][FACTS]
+    (folder / FACTS).write_text(json.dumps(facts))
+    assert read_checkpoint(folder).facts == facts
 
 
 def test_a_second_one_set_aside(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +17,7 @@ from sgrl.algorithms.replay import Replay
 from sgrl.algorithms.td3 import Td3
 from sgrl.models.set import SetConfig
 from sgrl.training import checkpoint as checkpoint_module
-from sgrl.training.checkpoint import WEIGHTS, list_checkpoints, read_checkpoint
+from sgrl.training.checkpoint import FACTS, WEIGHTS, list_checkpoints, read_checkpoint
 from sgrl.training.command import train_command
 from sgrl.training.loop import train
 from sgrl.training.metrics import MetricsFile
@@ -110,6 +112,17 @@ def test_unwritable_folder(tiny: Make, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     message = fail(tiny(runs=tmp_path / "file"))
     assert f"no run can be made in {tmp_path / 'file'}" in message
+    # A file where a folder above should be, and one where not even root can write.
+    for runs in (tmp_path / "file" / "runs", Path("/proc/runs")):
+        assert f"no run can be made in {runs}: " in fail(tiny(runs=runs))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_folder_without_permission(tiny: Make, tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    if os.access(tmp_path, os.W_OK):
+        pytest.skip("whoever runs this may write anywhere; /proc is tried above")
+    assert f"no run can be made in {tmp_path / 'runs'}: Permission" in fail(tiny())
 
 
 def test_a_loss_that_is_not_a_number(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,6 +184,44 @@ def test_transitions_that_are_gone(run: Path) -> None:
     checkpoints = contents(run / "checkpoints")
     assert "stored transitions of 3d_hopper_3_shin are missing" in fail(TrainSettings(resume=run))
     assert contents(run / "checkpoints") == checkpoints
+
+
+def test_transitions_that_are_truncated(run: Path) -> None:
+    file = run / "replay" / "00_3d_hopper_3_shin.f32"
+    os.truncate(file, file.stat().st_size // 2)
+    before = contents(run)
+    assert "00_3d_hopper_3_shin.f32 holds" in (message := fail(TrainSettings(resume=run)))
+    assert "it is truncated, or was written for another" in message
+    assert contents(run) == before
+
+
+def test_a_checkpoint_of_another_size(run: Path, tiny: Make) -> None:
+    other = train(tiny(network=replace(TINY.network, hidden=9), updates_per_step=0.0))  # type: ignore[type-var]
+    shutil.rmtree(run / "checkpoints")
+    shutil.copytree(other / "checkpoints", run / "checkpoints")
+    before = contents(run)
+    assert "these weights are of another size or body: actor" in fail(TrainSettings(resume=run))
+    assert contents(run) == before
+
+
+def test_a_checkpoint_without_some_fact(run: Path) -> None:
+    """As they were before they had a checksum."""
+    for folder in list_checkpoints(run / "checkpoints"):
+        facts = json.loads((folder / FACTS).read_bytes())
+        del facts["sha256"][FACTS], facts["losses"]
+        (folder / FACTS).write_text(json.dumps(facts))
+    before = contents(run)
+    assert "not of this run: it has no 'losses'" in fail(TrainSettings(resume=run))
+    assert contents(run) == before
+
+
+def test_counters_that_were_altered(run: Path, whole: Path) -> None:
+    *_, newest = list_checkpoints(run / "checkpoints")
+    text = (newest / FACTS).read_text()
+    (newest / FACTS).write_text(text.replace('"steps": 400', '"steps": 399', 1))
+    train_command(TrainSettings(resume=run))
+    assert (run / "checkpoints" / f"{newest.name}.corrupt").exists()
+    assert_same_run(run, whole)
 
 
 def test_a_checkpoint_of_another_method(run: Path, tiny: Make) -> None:

@@ -16,12 +16,16 @@ import torch
 from sgrl.algorithms.replay import Replay, Transitions
 from sgrl.algorithms.td3 import Td3
 from sgrl.envs.vector import LocomotionVectorEnv
+from sgrl.models.methods import METHODS
+from sgrl.models.swat import SwatConfig
 from sgrl.training.checkpoint import CheckpointWriter, list_checkpoints, read_facts
 from sgrl.training.loop import Training, train
+from sgrl.training.off_policy import OffPolicyLearner
 from sgrl.training.run import Run, create_run
 from sgrl.training.settings import TrainSettings, is_over, resolve_settings
 
-from .tiny import TINY, assert_same_run, read_final_weights, read_metrics
+from .test_ppo import PPO
+from .tiny import TINY, assert_same_run, assert_same_weights, read_metrics
 
 Make = Callable[..., TrainSettings]
 
@@ -109,6 +113,68 @@ def test_a_time_out_does_not_terminate(tiny: Make, monkeypatch: pytest.MonkeyPat
     assert int(read_metrics(run)[-1]["episodes"]) == 4 * (100 // 3)
 
 
+def test_a_time_out_leads_to_the_true_last_observation(
+    tiny: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is stored is what the same actions lead to where no episode is cut off."""
+    make = LocomotionVectorEnv.__init__
+
+    def short_episodes(self: LocomotionVectorEnv, *args: Any, **named: Any) -> None:
+        make(self, *args, **named, max_episode_steps=3)
+
+    settings = resolve_settings(tiny())
+    with monkeypatch.context() as patch:
+        patch.setattr(LocomotionVectorEnv, "__init__", short_episodes)
+        training = Training(settings, create_run(settings))
+    training.prepare(lambda _: None)
+    learner, steps = training.learner, []
+    assert isinstance(learner, OffPolicyLearner)
+    for _ in range(3):
+        steps.append(training.copies.step(learner, training.clock))
+        learner.store(steps[-1])
+    assert steps[-1].done.all()
+    endless = LocomotionVectorEnv(settings.morphologies(), 2, threads=1)
+    endless.reset(seed=settings.environment_seed())
+    for step in steps:
+        last, _, _, truncated, _ = endless.step(step.actions)
+    assert not truncated.any()
+    for row, body in enumerate(endless.body_index):
+        batch = learner.replay.sample(200, np.random.default_rng(0), body=int(body))
+        numbers = batch.next_observations.shape[1]
+        (found,) = np.nonzero((batch.next_observations.numpy() == last[row, :numbers]).all(axis=1))
+        assert len(found), "no transition leads there"
+        assert not batch.terminated[found].any()
+    training.copies.close()
+    training.metrics.close()
+
+
+@pytest.mark.parametrize("algorithm", ["td3", "ppo"])
+def test_a_checkpoint_does_not_change_while_training_goes_on(tiny: Make, algorithm: str) -> None:
+    """It is packed and written in a thread of its own."""
+    settings = tiny(warm_up=8, updates_per_step=1.0)
+    if algorithm == "ppo":
+        settings = replace(PPO, runs=settings.runs)
+    settings = resolve_settings(settings)
+    training = Training(settings, create_run(settings))
+    training.prepare(lambda _: None)
+
+    def go_on() -> None:
+        before = training.learner.updates
+        while training.learner.updates < before + 4:
+            step = training.copies.step(training.learner, training.clock)
+            training.learner.store(step)
+            training.episodes.step(step.rewards, step.done)
+            training.learner.learn(training.losses, training.clock, lambda: False)
+
+    go_on()
+    checkpoint = training.checkpoint()
+    packed = checkpoint.pack()
+    go_on()
+    assert checkpoint.pack() == packed
+    training.copies.close()
+    training.metrics.close()
+
+
 @pytest.mark.parametrize("batches", ["mixed", "in_turn"])
 def test_batches(tiny: Make, monkeypatch: pytest.MonkeyPatch, batches: str) -> None:
     seen: list[set[int]] = []
@@ -140,15 +206,25 @@ def test_starting_from_another_run(tiny: Make, trained: Path) -> None:
         bodies=("3d_hopper_4_lower_shin",), variant="v2", init_from=trained, updates_per_step=0.0
     )
     run = train(settings)
-    before = read_final_weights(trained)
-    for name, tensor in read_final_weights(run).items():
-        assert torch.equal(tensor, before[name])
+    assert_same_weights(run, trained)
     assert Run(run).settings().init_from == trained.resolve()
     assert "starting from the weights of" in (run / "log.txt").read_text()
     # The command that it was started with also resumes it, wherever it names its source from.
     again = Path(os.path.relpath(trained))
     train(TrainSettings(resume=run, init_from=again, steps=440))
     assert read_metrics(run)[-1]["steps"] == "440"
+
+
+def test_a_preset_that_was_changed_since(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run goes on, and others start from it, with the sizes that it was made with."""
+    settings = tiny(method="swat", network=None, updates_per_step=0.0, steps=120)
+    run = train(settings)
+    other = replace(METHODS["swat"], fast=SwatConfig(layers=1, embedding=16))
+    monkeypatch.setitem(METHODS, "swat", other)
+    train(TrainSettings(resume=run, method="swat", preset="fast", steps=160))
+    started = train(replace(settings, init_from=run))
+    assert Run(started).settings().network == Run(run).settings().network != other.fast
+    assert_same_weights(started, run)
 
 
 def test_a_finished_run_that_is_resumed(trained: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,8 @@ import torch
 
 import sgrl
 from sgrl.models.batch import LimbBatch
+from sgrl.models.methods import METHODS
+from sgrl.models.swat import SwatConfig
 from sgrl.morphology import get_body
 from sgrl.training.checkpoint import (
     WEIGHTS,
@@ -49,6 +53,20 @@ def test_it_acts_as_the_actor_that_was_saved(tmp_path: Path, method: str) -> Non
         expected = learner.act(obs, np.zeros(5, np.int64))
         assert np.array_equal(loaded.act(obs, HOPPER), expected)
         assert np.array_equal(loaded.act(obs, HOPPER), expected), "twice the same"
+
+
+def test_a_preset_that_was_changed_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, _ = untrained_run(tmp_path, method="swat")
+    obs = observations(HOPPER)
+    expected = load_policy(run.path).act(obs, HOPPER)
+    recorded = json.loads(run.settings_file.read_text())
+    other = replace(METHODS["swat"], fast=SwatConfig(layers=1, embedding=16))
+    with monkeypatch.context() as patch:
+        patch.setitem(METHODS, "swat", other)
+        assert np.array_equal(load_policy(run.path).act(obs, HOPPER), expected)
+    # Before, runs did not record what their preset stood for.
+    run.settings_file.write_text(json.dumps(recorded | {"network": None}))
+    assert np.array_equal(load_policy(run.path).act(obs, HOPPER), expected)
 
 
 def test_it_knows_where_it_comes_from(policy: TrainedPolicy) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -27,6 +28,19 @@ def show(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = "200 of 1,000 steps, 10 steps/s, 1 min left, return hopper 12.3, walker -1.0\n"
     assert show(False, monkeypatch) == expected
+
+
+def test_a_narrow_terminal_shows_four_families() -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=80, color_system=None)
+    returns = {"cheetah": -10569.26, "walker": -1018.04, "humanoid": -2283.1, "hopper": 1185.33}
+    with TrainingProgress(29_000_000, 30_000_000, console) as progress:
+        progress.update(29_999_000, returns, seconds_left=1e9)
+        shown = out.getvalue()
+    assert re.search(r"29999000/30000000 [\d,]+ steps/s [\d:]+ left [\d:-]+\n", shown)
+    told = "return cheetah -10569.3, walker -1018.0, humanoid -2283.1, hopper 1185.3"
+    assert told in shown
+    assert "━" in shown, "nothing is left of the bar"
 
 
 def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
-from sgrl.training.checkpoint import list_checkpoints
-from sgrl.training.loop import train
+from sgrl.algorithms.replay import Transitions
+from sgrl.algorithms.td3 import Td3, Td3Config
+from sgrl.training.checkpoint import list_checkpoints, read_checkpoint
+from sgrl.training.command import train_command
+from sgrl.training.interrupt import InterruptedTrainingError
+from sgrl.training.loop import Training, train
+from sgrl.training.metrics import Episodes
 from sgrl.training.run import Run
 from sgrl.training.settings import TrainSettings, settings_to_json
 
@@ -73,10 +79,122 @@ def test_asked_to_stop(tiny: Make, whole: Path, tmp_path: Path, number: signal.S
     process.send_signal(number)
     out, error = process.communicate(timeout=60)
     assert process.returncode == 128 + number, error
+    assert error == f"{number.name}: the run will be saved; a second signal stops at once\n"
     assert f"To go on: sgrl train --resume {run}" in out
     assert "To go on" in (run / "log.txt").read_text()
     assert len(list_checkpoints(run / "checkpoints")) == 1
     assert len(read_metrics(run)) < 600 // 40
+    train(TrainSettings(resume=run))
+    assert_same_run(run, whole)
+
+
+def test_asked_to_stop_before_it_began(
+    tiny: Make, whole: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings = tiny(steps=600, name="early")
+    run = settings.runs / "early"
+    prepare = Training.prepare
+
+    def interrupted(self: Training, say: Callable[[str], None]) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        prepare(self, say)
+
+    for given in (settings, TrainSettings(resume=run)):
+        with monkeypatch.context() as patch:
+            patch.setattr(Training, "prepare", interrupted)
+            with pytest.raises(SystemExit) as stopped:
+                train_command(given)
+        assert stopped.value.code == 128 + signal.SIGTERM
+        out, error = capfd.readouterr()
+        assert error == "SIGTERM: the run will be saved; a second signal stops at once\n"
+        assert f"SIGTERM: saved at 0 steps. To go on: sgrl train --resume {run}\n" in out
+    train(TrainSettings(resume=run))
+    assert_same_run(run, whole)
+
+
+def test_a_second_signal_stops_at_once(
+    tiny: Make, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def twice(self: Episodes) -> dict[str, float]:
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("the second one was not heard")
+
+    monkeypatch.setattr(Episodes, "row", twice)
+    with pytest.raises(SystemExit) as stopped:
+        train_command(tiny())
+    assert stopped.value.code == 128 + signal.SIGINT
+    out, error = capfd.readouterr()
+    assert error.count("\n") == 1
+    assert out.endswith("stopped at once: what came after the last checkpoint is lost\n")
+
+
+@pytest.mark.parametrize("batches", ["mixed", "in_turn"])
+@pytest.mark.parametrize("at", [2, 7, 44])
+def test_asked_to_stop_between_updates(
+    tiny: Make, monkeypatch: pytest.MonkeyPatch, batches: str, at: int
+) -> None:
+    """Of the 4 updates that a step of the copies earns, those not made yet come after a resume."""
+    settings = tiny(
+        steps=148, updates_per_step=1.0, log_every=4, checkpoint_every=8, batches=batches
+    )
+    whole = train(replace(settings, name="whole"))
+    update = Td3.update
+
+    def interrupted(self: Td3, batch: Transitions, generator: torch.Generator) -> dict[str, float]:
+        report = update(self, batch, generator)
+        if self.updates == at:
+            os.kill(os.getpid(), signal.SIGINT)
+        return report
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Td3, "update", interrupted)
+        with pytest.raises(InterruptedTrainingError) as stop:
+            train(replace(settings, name="stopped"))
+    run = settings.runs / "stopped"
+    newest = read_checkpoint(list_checkpoints(run / "checkpoints")[-1])
+    assert newest.learner["updates"] == at
+    assert newest.facts["learner"]["owed"] == -at % 4
+    assert f"saved at {newest.facts['steps']} steps" in str(stop.value)
+    train(TrainSettings(resume=run))
+    assert_same_run(run, whole)
+
+
+def test_asked_to_stop_in_the_last_updates(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are made: a run that has all its steps is whole."""
+    update = Td3.update
+
+    def interrupted(self: Td3, batch: Transitions, generator: torch.Generator) -> dict[str, float]:
+        if self.updates == 17:
+            os.kill(os.getpid(), signal.SIGINT)
+        return update(self, batch, generator)
+
+    monkeypatch.setattr(Td3, "update", interrupted)
+    run = train(tiny(steps=120, updates_per_step=1.0))
+    newest = read_checkpoint(list_checkpoints(run / "checkpoints")[-1])
+    assert newest.learner["updates"] == 20
+
+
+def test_with_two_threads(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Few updates, but of a size at which PyTorch uses its threads too.
+    settings = tiny(
+        threads=2, copies=8, steps=200, updates_per_step=0.04, td3=Td3Config(batch=1000)
+    )
+    whole = train(replace(settings, name="whole"))
+    update = Td3.update
+
+    def mortal(self: Td3, batch: Transitions, generator: torch.Generator) -> dict[str, float]:
+        if self.updates == 3:
+            raise ZeroDivisionError
+        return update(self, batch, generator)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Td3, "update", mortal)
+        with pytest.raises(ZeroDivisionError):
+            train(replace(settings, name="died"))
+    assert torch.get_num_threads() == 2
+    run = settings.runs / "died"
+    assert list_checkpoints(run / "checkpoints")
     train(TrainSettings(resume=run))
     assert_same_run(run, whole)
 

@@ -13,7 +13,9 @@ import torch
 import tyro
 
 from sgrl.algorithms.td3 import Td3Config
+from sgrl.models.methods import METHODS, PRESETS, get_method
 from sgrl.models.monolithic import MonolithicConfig
+from sgrl.models.set import SetConfig
 from sgrl.training.settings import (
     TrainSettings,
     check_device,
@@ -21,7 +23,10 @@ from sgrl.training.settings import (
     resumed_settings,
     settings_from_json,
     settings_to_json,
+    started_from,
 )
+
+from .tiny import TINY
 
 Make = Callable[..., TrainSettings]
 
@@ -33,7 +38,35 @@ def test_resolving_leaves_nothing_open() -> None:
     assert settings.threads == os.cpu_count()
     assert settings.name == "swat_hn-3d_hopperpp-seed3"
     assert settings.buffer == 1_000_000 + 3 * settings.copies
+    assert settings.network == get_method("swat").fast
     assert resolve_settings(settings) == settings
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("method", METHODS)
+def test_a_preset_s_sizes_are_recorded(method: str, preset: str) -> None:
+    asked = TrainSettings(bodies=("3d_hopper_5_full",), method=method, preset=preset)
+    settings = resolve_settings(asked)
+    assert settings.network == get_method(method).config(preset)
+    assert settings_from_json(settings_to_json(settings)) == settings
+    # Whoever goes on gives the preset or nothing.
+    assert resumed_settings(replace(asked, resume=Path("x")), settings) == settings
+
+
+def test_sizes_of_a_method_of_your_own_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "mine", METHODS["swat"])
+    asked = TrainSettings(bodies=("3d_hopper_5_full",), method="mine")
+    text = settings_to_json(resolve_settings(asked))
+    monkeypatch.delitem(METHODS, "mine")
+    assert settings_from_json(text).network is None
+
+
+def test_a_start_from_other_weights_takes_their_sizes(tiny: Make) -> None:
+    source, asked = resolve_settings(tiny()), tiny(network=None)
+    assert started_from(asked, source).network == TINY.network
+    for change in ({"network": SetConfig()}, {"method": "swat"}, {"preset": "paper"}):
+        given = replace(asked, **change)
+        assert started_from(given, source) == given
 
 
 def test_the_buffer_is_the_paper_s_in_a_long_run_and_as_told_if_told() -> None:
@@ -45,7 +78,7 @@ def test_the_buffer_is_the_paper_s_in_a_long_run_and_as_told_if_told() -> None:
 def test_they_come_back_from_json(tiny: Make) -> None:
     for settings in (
         tiny(),
-        tiny(network=None, resume=Path("x"), td3=Td3Config(per_limb=True)),
+        tiny(network=None, resume=Path("x"), td3=Td3Config(per_limb=False)),
         tiny(method="monolithic", network=MonolithicConfig((16, 16))),
     ):
         assert settings_from_json(settings_to_json(settings)) == settings
@@ -110,7 +143,7 @@ def test_the_command_line_has_every_setting(capsys: pytest.CaptureFixture[str]) 
         method="swat+hn",
         bodies=("3d_cwhh++", "3d_hopper_5_full"),
         steps=5,
-        td3=Td3Config(per_limb=True),
+        td3=Td3Config(per_limb=False),
     )
     with pytest.raises(SystemExit):
         tyro.cli(TrainSettings, args=["--help"])

@@ -47,6 +47,11 @@ def assert_same_run(one: Path, other: Path) -> None:
     assert len(first) == len(second)
     for row, other_row in zip(first, second, strict=True):
         assert row == other_row
+    assert_same_weights(one, other)
+
+
+def assert_same_weights(one: Path, other: Path) -> None:
+    """Of the newest checkpoints, to the bit."""
     weights, other_weights = read_final_weights(one), read_final_weights(other)
     assert weights.keys() == other_weights.keys()
     for name, tensor in weights.items():

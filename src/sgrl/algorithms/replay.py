@@ -76,8 +76,9 @@ class _Ring:
         if size == 0:
             os.ftruncate(self._file, expected)
         elif size != expected:
+            short = "it is truncated, or " if size < expected else "it "
             raise ValueError(
-                f"{path} holds {size:,} bytes, not {expected:,}: it was written for another "
+                f"{path} holds {size:,} bytes, not {expected:,}: {short}was written for another "
                 f"body, capacity or slack"
             )
         self.records = np.memmap(path, np.float32, "r", shape=shape)

@@ -1,8 +1,8 @@
 """TD3 (Fujimoto et al. 2018) for every method, on batches that may mix bodies.
 
 Twin critics against overestimation, noise on the target's actions, actor and targets
-updated less often than the critics. A critic gives a value for each limb; by default the
-value of a state is their mean, and `per_limb` instead lets each limb learn from its own.
+updated less often than the critics. A critic gives a value for each limb, which by default learns
+from its own; without `per_limb` their mean, the value of the state, learns from the next state's.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Td3Config:
     """Largest norm of a gradient, of the actor and of both critics together."""
     batch: int = 100
     """Transitions in an update."""
-    per_limb: bool = False
+    per_limb: bool = True
     """Each limb's Q learns from its own Q of the next state, instead of their means."""
 
     def __post_init__(self) -> None:
@@ -93,6 +93,11 @@ class Td3:
         self.critic_optimiser = make_optimiser(self.critic, config.learning_rate)
         self.updates = 0
         """Gradient steps of the critics so far."""
+        # Listed once: to walk through the modules takes longer than to move the weights of an MLP.
+        self._critic_weights = tuple(self.critic.parameters())
+        self._followed = (*self.actor.parameters(), *self._critic_weights)
+        targets = (self.target_actor, self.target_critic)
+        self._followers = tuple(p for target in targets for p in target.parameters())
 
     def _batch(self, observations: Tensor, row_body: NDArray[np.int64]) -> LimbBatch:
         # One body is looked at by itself: all such batches share their layout.
@@ -142,12 +147,12 @@ class Td3:
         report["critic_grad"] = descend(loss, self.critic_optimiser, clip, "critic's gradient")
         self.updates += 1
         if self.updates % self.config.policy_delay == 0:
-            with _frozen(self.critic):
+            with _frozen(self._critic_weights):
                 loss = -now.layout.row_mean(self.critic.first(now, self.actor(now))).mean()
                 report["actor_loss"] = finite(loss, "actor's loss")
                 report["actor_grad"] = descend(loss, self.actor_optimiser, clip, "actor's gradient")
-            self._follow(self.target_actor, self.actor)
-            self._follow(self.target_critic, self.critic)
+            with torch.no_grad():
+                torch._foreach_lerp_(self._followers, self._followed, self.config.polyak)
         return report
 
     def _values(self, batch: LimbBatch, q: Tensor) -> Tensor:
@@ -177,12 +182,6 @@ class Td3:
         if config.per_limb:
             rewards, worth = layout.spread(rewards), layout.spread(worth)
         return torch.addcmul(rewards, worth, torch.minimum(first, second))
-
-    def _follow(self, target: nn.Module, network: nn.Module) -> None:
-        with torch.no_grad():
-            torch._foreach_lerp_(
-                tuple(target.parameters()), tuple(network.parameters()), self.config.polyak
-            )
 
     def weights(self) -> dict[str, Tensor]:
         """Copies of the networks' weights on the CPU, named `actor.…` and `critic.…`."""
@@ -223,13 +222,12 @@ class Td3:
 
 
 @contextmanager
-def _frozen(module: nn.Module) -> Iterator[None]:
-    """Without gradients of its own weights, which would be computed in vain."""
-    parameters = list(module.parameters())
-    for parameter in parameters:
-        parameter.requires_grad_(False)
+def _frozen(weights: Sequence[nn.Parameter]) -> Iterator[None]:
+    """Without gradients of these, which would be computed in vain."""
+    for weight in weights:
+        weight.requires_grad_(False)
     try:
         yield
     finally:
-        for parameter in parameters:
-            parameter.requires_grad_(True)
+        for weight in weights:
+            weight.requires_grad_(True)

@@ -91,7 +91,10 @@ class Job:
             raise ValueError(f"{self.folder} is in the way: it is not a run; move it elsewhere")
         # Whoever looks may lack the device that trains.
         here = resolve_settings(replace(self.settings, device="cpu"))
-        recorded, own = _identity(run.settings()), _identity(here)
+        found = run.settings()
+        if found.network is None:  # recorded when a preset's sizes were not
+            found = replace(found, network=found.preset_sizes())
+        recorded, own = _identity(found), _identity(here)
         for name, value in own.items():
             if recorded[name] != value:
                 raise ValueError(

@@ -5,11 +5,11 @@ such a short dimension would cost more than all of them together. `attend` is th
 function with its gradient written out. The same weights move the scalars (each head its
 own) and the vectors (every head all of them).
 
-Weights are kept as (heads, bins, heard limb, hearing limb). Of batched products of small
-matrices those with a transposed second factor take three times as long as others, and in
-this order only queries and incoming gradients have to be transposed to avoid them. What
-each head works with lies together (`blocks.project`), or every product would read the other
-heads' numbers too.
+Rows of different sizes are packed into bins here, and unpacked again (`packing`). Weights are
+kept as (heads, bins, heard limb, hearing limb). Of batched products of small matrices those with
+a transposed second factor take three times as long as others, and in this order only queries
+and incoming gradients have to be transposed to avoid them. What each head works with lies
+together (`blocks.project`), or every product would read the other heads' numbers too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sgrl.models.layout import BatchLayout
 from sgrl.models.packing import Packing
 from sgrl.morphology.graph import NUM_RELATIONS, NUM_TRAVERSALS
 
@@ -33,14 +34,13 @@ LOGIT_GAIN = 1.5
 def attend(
     packing: Packing, qkv: Tensor, bias: Tensor | None = None, vectors: Tensor | None = None
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Attention of each limb to all limbs of its row; all tensors are packed.
+    """Attention of each limb to all limbs of its row.
 
-    `qkv` (3 * heads, slots, width) holds the heads' queries, then their keys, then their values;
+    `qkv` (3 * heads, limbs, width) holds the heads' queries, then their keys, then their values;
     `bias` (heads, 1 or bins, size, size) is added to the logits. Gives what each head hears of
-    values, (heads, slots, width), and of `vectors` (slots, n), (slots, n) each.
+    values, (heads, limbs, width), and of `vectors` (limbs, n), (limbs, n) each.
     """
-    shape = packing.bins, packing.size
-    inputs = (qkv, _masked(packing, bias), vectors, shape)
+    inputs = (qkv, _masked(packing, bias), vectors, packing)
     heard, *moved = _Attend.apply(*inputs)  # type: ignore[no-untyped-call]
     return heard, tuple(moved)
 
@@ -48,7 +48,7 @@ def attend(
 def attention_weights(packing: Packing, qkv: Tensor, bias: Tensor | None = None) -> Tensor:
     """(rows, heads, size, size): how much a limb (row) listens to each (column)."""
     heads = len(qkv) // 3
-    queries, keys, _ = qkv.view(3, heads, packing.bins, packing.size, -1)
+    queries, keys, _ = packing.pack(qkv, 1).view(3, heads, packing.bins, packing.size, -1)
     weights = _weights(queries, keys, _masked(packing, bias))
     return packing.by_row(weights.permute(1, 0, 3, 2))
 
@@ -86,9 +86,10 @@ class _Attend(torch.autograd.Function):
         qkv: Tensor,
         bias: Tensor | None,
         vectors: Tensor | None,
-        shape: tuple[int, int],
+        packing: Packing,
     ) -> tuple[Tensor, ...]:
-        """Bins and their size are the `shape`."""
+        shape = packing.bins, packing.size
+        qkv = packing.pack(qkv, 1)
         heads, slots = len(qkv) // 3, qkv.shape[1]
         queries, keys, values = qkv.view(3, heads, *shape, -1)
         weights = _weights(queries, keys, bias)
@@ -96,11 +97,12 @@ class _Attend(torch.autograd.Function):
         heard = hearing.flatten(0, 1).bmm(values.flatten(0, 1)).view(heads, slots, -1)
         moved = []
         if vectors is not None:
+            vectors = packing.pack(vectors)
             bins = vectors.view(*shape, -1)
-            moved = [one.bmm(bins).view_as(vectors) for one in hearing]
+            moved = [packing.unpack(one.bmm(bins).view_as(vectors)) for one in hearing]
         ctx.save_for_backward(qkv, vectors, weights)
-        ctx.bias_shape = None if bias is None else bias.shape
-        return heard, *moved
+        ctx.bias_shape, ctx.packing = None if bias is None else bias.shape, packing
+        return packing.unpack(heard, 1), *moved
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -108,10 +110,11 @@ class _Attend(torch.autograd.Function):
         ctx: Any, grad_heard: Tensor, *grad_moved: Tensor
     ) -> tuple[Tensor, Tensor | None, Tensor | None, None]:
         qkv, vectors, weights = ctx.saved_tensors
-        _, bins, size, _ = weights.shape
+        packing: Packing = ctx.packing
+        bins, size = packing.bins, packing.size
         flat = weights.flatten(0, 1)
         queries, keys, values = qkv.view(3, len(flat), size, -1)
-        by_hearer = grad_heard.view_as(values)
+        by_hearer = packing.pack(grad_heard, 1).view_as(values)
         grads = torch.empty_like(qkv)
         grad_queries, grad_keys, grad_values = grads.view(3, len(flat), size, -1)
         grad = values.bmm(by_hearer.transpose(1, 2).contiguous())
@@ -123,10 +126,10 @@ class _Attend(torch.autograd.Function):
             for grad_weight, w, moved in zip(
                 grad.view_as(weights), weights, grad_moved, strict=True
             ):
-                by_bin = moved.view_as(said)
+                by_bin = packing.pack(moved).view_as(said)
                 grad_weight.baddbmm_(said, by_bin.transpose(1, 2).contiguous())
                 grad_said.baddbmm_(w, by_bin)
-            grad_vectors = grad_said.view_as(vectors)
+            grad_vectors = packing.unpack(grad_said.view_as(vectors))
         # Through the softmax: p * (g - sum(p * g)).
         grad *= flat
         grad -= flat * grad.sum(dim=-2, keepdim=True)
@@ -136,7 +139,7 @@ class _Attend(torch.autograd.Function):
         grad_logits = grad * queries.shape[-1] ** -0.5
         torch.bmm(grad_logits.transpose(1, 2), keys, out=grad_queries)
         torch.bmm(grad_logits, queries, out=grad_keys)
-        return grads, grad_bias, grad_vectors, None
+        return packing.unpack(grads, 1), grad_bias, grad_vectors, None
 
 
 class TraversalEmbedding(nn.Module):
@@ -157,14 +160,17 @@ class TraversalEmbedding(nn.Module):
         own = owner == torch.arange(NUM_TRAVERSALS).unsqueeze(1)
         self.register_buffer("own", own.unsqueeze(1), persistent=False)
 
-    def forward(self, packing: Packing, weight: Tensor | None = None) -> Tensor:
-        """(1 or bins, size, width), or what a linear map (outputs, width) makes of it."""
-        places = min(MAX_PLACES, packing.size)
-        # A product with one-hot rows: its gradient, unlike that of a look-up, is one too.
+    def forward(self, layout: BatchLayout, weight: Tensor | None = None) -> Tensor:
+        """(limbs, width), or (limbs of one row, width) if all rows are of one body; or what a
+        linear map (outputs, width) makes of it."""
+        places = min(MAX_PLACES, layout.max_limbs)
         table = (self.table[:places] * self.get_buffer("own")).flatten(0, 1)
         if weight is not None:
             table = table @ weight.t()
-        return packing.traversals(places, table.dtype) @ table
+        traversals, limbs = layout.traversals(places, table.dtype)
+        # A product with one-hot rows of the bodies' limbs: there are fewer than in the batch.
+        embedded = traversals @ table
+        return embedded if limbs is None else embedded.index_select(0, limbs)
 
 
 class RelationBias(nn.Module):

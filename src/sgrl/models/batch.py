@@ -108,6 +108,14 @@ class LimbBatch:
         return self.vectors * (square_length + 1).rsqrt().sqrt()
 
     @cached_property
+    def flat(self) -> Tensor:
+        """(limbs, 41): all that a limb observes side by side, for methods without symmetry."""
+        if self.source is not None:
+            return self.source.take(self.source.batch.flat)
+        shared = self.fields.transpose(1, 2).flatten(1)
+        return torch.cat((self.tamed.flatten(1), shared, self.scalars), dim=-1)
+
+    @cached_property
     def fields(self) -> Tensor:
         """(limbs, 3, 2): gravity and target direction, for each limb."""
         return self.layout.spread(torch.stack((self.gravity, self.target), dim=-1))
@@ -125,26 +133,6 @@ class LimbBatch:
         if self.source is not None:
             return self.source.take(self.source.batch.products)
         return observed_products(self.channels, self.fields)
-
-    @cached_property
-    def packed_channels(self) -> Tensor:
-        """(slots, 3, 6): see `BatchLayout.packing`."""
-        return self.layout.packing.pack(self.channels)
-
-    @cached_property
-    def packed_products(self) -> Tensor:
-        """(slots, 36)."""
-        return self.layout.packing.pack(self.products)
-
-    @cached_property
-    def packed_scalars(self) -> Tensor:
-        """(slots, 17)."""
-        return self.layout.packing.pack(self.scalars)
-
-    @cached_property
-    def packed_fields(self) -> Tensor:
-        """(slots, 3, 2)."""
-        return self.layout.packing.pack(self.fields)
 
     def select(self, rows: NDArray[np.int64]) -> LimbBatch:
         """Some of its rows, in the order given."""

@@ -18,36 +18,36 @@ _rectify_gradient = torch.ops.aten.threshold_backward.grad_input
 _norm_gradient = torch.ops.aten.native_layer_norm_backward
 
 
-def embed(x: Tensor, weight: Tensor, per_bin: Tensor) -> Tensor:
-    """x W^T plus what each bin, or each alike, adds: (slots, inputs) to (slots, width).
+def embed(x: Tensor, weight: Tensor, place: Tensor) -> Tensor:
+    """x W^T plus what a limb's place adds: (limbs, inputs) to (limbs, width).
 
-    `per_bin` is (1 or bins, size, width), or (1, 1, width) for a plain bias.
+    `place` (n, width) is for n limbs after n limbs: (1, width) is a plain bias.
     """
-    embedded: Tensor = _Embed.apply(x, weight, per_bin)  # type: ignore[no-untyped-call]
+    embedded: Tensor = _Embed.apply(x, weight, place)  # type: ignore[no-untyped-call]
     return embedded
 
 
 def rectify(
     x: Tensor, weight: Tensor, bias: Tensor, also: Tensor | None = None, by: Tensor | None = None
 ) -> Tensor:
-    """relu(x W^T + b), (slots, inputs) to (slots, outputs); `also` and `by` add another product."""
+    """relu(x W^T + b), (limbs, inputs) to (limbs, outputs); `also` and `by` add another product."""
     rectified: Tensor = _Rectify.apply(x, weight, bias, also, by)  # type: ignore[no-untyped-call]
     return rectified
 
 
-def project(x: Tensor, weight: Tensor, parts: int, per_bin: Tensor | None = None) -> Tensor:
-    """x W^T in parts that lie one after the other: (slots, inputs) to (parts, slots, n).
+def project(x: Tensor, weight: Tensor, parts: int, place: Tensor | None = None) -> Tensor:
+    """x W^T in parts that lie one after the other: (limbs, inputs) to (parts, limbs, n).
 
-    `weight` is (parts * n, inputs), and `per_bin`, if there is any, (1 or bins, size, parts * n).
+    `weight` is (parts * n, inputs), and `place`, if there is any, as in `embed`.
     """
-    if per_bin is not None:
-        per_bin = per_bin.view(*per_bin.shape[:2], parts, -1).permute(2, 0, 1, 3)
-    projected: Tensor = _Project.apply(x, weight, parts, per_bin)  # type: ignore[no-untyped-call]
+    if place is not None:
+        place = place.view(len(place), parts, -1).transpose(0, 1).unsqueeze(1)
+    projected: Tensor = _Project.apply(x, weight, parts, place)  # type: ignore[no-untyped-call]
     return projected
 
 
 def renew(x: Tensor, heard: Tensor, weight: Tensor, norm: nn.LayerNorm) -> Tensor:
-    """LayerNorm(x + heard W^T), (slots, width), where heard is in parts (parts, slots, n)."""
+    """LayerNorm(x + heard W^T), (limbs, width), where heard is in parts (parts, limbs, n)."""
     inputs = (x, heard, weight, norm.weight, norm.bias, norm.eps)
     renewed: Tensor = _Renew.apply(*inputs)  # type: ignore[no-untyped-call]
     return renewed
@@ -56,9 +56,9 @@ def renew(x: Tensor, heard: Tensor, weight: Tensor, norm: nn.LayerNorm) -> Tenso
 def feed_forward(
     x: Tensor, first: nn.Linear, second: Tensor, norm: nn.LayerNorm
 ) -> tuple[Tensor, Tensor | None]:
-    """LayerNorm(x + W2 relu(W1 x + b)), (slots, width), W2 (width, n) reading n hidden units.
+    """LayerNorm(x + W2 relu(W1 x + b)), (limbs, width), W2 (width, n) reading n hidden units.
 
-    And the hidden units that are left, (slots, units - n), if there are any.
+    And the hidden units that are left, (limbs, units - n), if there are any.
     """
     inputs = (x, first.weight, first.bias, second, norm.weight, norm.bias, norm.eps)
     renewed, left = _FeedForward.apply(*inputs)  # type: ignore[no-untyped-call]
@@ -67,22 +67,22 @@ def feed_forward(
 
 class _Embed(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, per_bin: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, place: Tensor) -> Tensor:
         embedded = torch.mm(x, weight.t())
-        embedded.view(-1, *per_bin.shape[1:]).add_(per_bin)
+        embedded.view(-1, *place.shape).add_(place)
         ctx.save_for_backward(x, weight)
-        ctx.shape = per_bin.shape
+        ctx.shape = place.shape
         return embedded
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        of_x, of_weight, of_bin = ctx.needs_input_grad
+        of_x, of_weight, of_place = ctx.needs_input_grad
         return (
             grad @ weight if of_x else None,
             grad.t() @ x if of_weight else None,
-            grad.view(-1, *ctx.shape[1:]).sum_to_size(ctx.shape) if of_bin else None,
+            grad.view(-1, *ctx.shape).sum_to_size(1, *ctx.shape)[0] if of_place else None,
         )
 
 
@@ -115,22 +115,22 @@ class _Rectify(torch.autograd.Function):
 
 class _Project(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, parts: int, per_bin: Tensor | None) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, parts: int, place: Tensor | None) -> Tensor:
         by_part = weight.view(parts, -1, x.shape[1])
         each = x.expand(parts, -1, -1)
         projected = torch.bmm(each, by_part.transpose(1, 2).contiguous())
-        if per_bin is not None:
-            projected.view(parts, -1, *per_bin.shape[2:]).add_(per_bin)
+        if place is not None:
+            projected.view(parts, -1, *place.shape[2:]).add_(place)
         ctx.save_for_backward(x, weight)
-        ctx.shape = None if per_bin is None else per_bin.shape
+        ctx.shape = None if place is None else place.shape
         return projected
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        of_x, of_weight, _, of_bin = ctx.needs_input_grad
-        grad_x = grad_weight = grad_bin = None
+        of_x, of_weight, _, of_place = ctx.needs_input_grad
+        grad_x = grad_weight = grad_place = None
         if of_x:
             first, *others = zip(grad, weight.chunk(len(grad)), strict=True)
             grad_x = torch.mm(*first)
@@ -138,9 +138,9 @@ class _Project(torch.autograd.Function):
                 grad_x.addmm_(*pair)
         if of_weight:
             grad_weight = torch.bmm(grad.transpose(1, 2), x.expand(len(grad), -1, -1)).flatten(0, 1)
-        if of_bin:
-            grad_bin = grad.view(len(grad), -1, *ctx.shape[2:]).sum_to_size(ctx.shape)
-        return grad_x, grad_weight, None, grad_bin
+        if of_place:
+            grad_place = grad.view(len(grad), -1, *ctx.shape[2:]).sum_to_size(ctx.shape)
+        return grad_x, grad_weight, None, grad_place
 
 
 class _Renew(torch.autograd.Function):

@@ -70,6 +70,11 @@ class Row:
         allowed = ROUNDING if self.change == "translation" else TOLERANCES["float64"]
         return all(error <= allowed for error in self.errors)
 
+    @property
+    def broken(self) -> bool:
+        """Whether the method claims that action and Q stay, and they did not."""
+        return self.change in claims(self.method) and not self.kept
+
 
 def claims(method: str) -> frozenset[Change]:
     """The changes of the world that must not change a method's actions and Q."""
@@ -142,15 +147,28 @@ def format_table(rows: Sequence[Row]) -> str:
 
 
 def format_cell(rows: Sequence[Row]) -> str:
-    """Whether a change was kept, and the worst error of the action and, if measured, of Q."""
+    """Whether a change was kept, and the worst error of the action and, if measured, of Q.
+
+    ✗ is not a failure but what the method does not claim; ✗! is a claim that does not hold.
+    """
     if not rows:
         return "-"
     mark = "✓" if all(row.kept for row in rows) else "✗"
-    return f"{mark} {', '.join(map(_short, _worst_errors(rows)))}"
+    return f"{mark}{'!' if any(row.broken for row in rows) else ''} {_short(_worst_errors(rows))}"
 
 
-def _short(error: float) -> str:
-    return f"{error:.0e}" if error else "0"
+def broken_claims(rows: Sequence[Row]) -> list[str]:
+    """A sentence about each measurement that shows a claim not to hold."""
+    return [
+        f"{row.method} claims {row.change}, and on {row.states} states it changes action and Q "
+        f"by {_short(row.errors)}"
+        for row in rows
+        if row.broken
+    ]
+
+
+def _short(errors: Iterable[float]) -> str:
+    return ", ".join(f"{error:.0e}" if error else "0" for error in errors)
 
 
 def _worst(rows: Sequence[Row]) -> list[Row]:

@@ -2,8 +2,8 @@
 
 Rows lie limb after limb in one long list, so layers that work on a limb cost what the
 limbs cost, whatever the bodies. `BatchLayout.pad` brings them to `(rows, max_limbs, ...)`
-and `unpad` takes them back; both are views when all rows have as many limbs. Where limbs
-attend to limbs they are packed more closely: `BatchLayout.packing`.
+and `unpad` takes them back; both are views when all rows have as many limbs. Attention packs
+them more closely: `BatchLayout.packing`.
 """
 
 from __future__ import annotations
@@ -149,8 +149,24 @@ class BatchLayout:
 
     @cached_property
     def packing(self) -> Packing:
-        """The limbs in bins of one size, for networks whose limbs attend to each other."""
+        """The limbs in bins of one size, for limbs that attend to each other."""
         return Packing(self._body_set, self._rows, self._counts, self.device)
+
+    def traversals(self, places: int, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
+        """One-hot rows (n, 3 * places), see `BodySet.traversals`, and which of them each limb has.
+
+        If all rows are of one body they are those of its limbs, row after row, and None.
+        """
+        table = self._body_set.traversals(places, dtype, self.device)
+        if self.alike:
+            start = int(self._rows[0]) * self._body_set.size
+            return table[start : start + self.max_limbs], None
+        return table, self._kinds
+
+    @cached_property
+    def _kinds(self) -> Tensor:
+        """(limbs,): where each limb is found in a list (bodies * largest body)."""
+        return self._tensor(self._rows[self._limb_row] * self._body_set.size + self._limb_index)
 
     def row_sum(self, x: Tensor) -> Tensor:
         """(limbs, ...) to (rows, ...): over the limbs of a row."""

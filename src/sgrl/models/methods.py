@@ -115,7 +115,7 @@ def _table() -> dict[str, Method]:
 
 METHODS: dict[str, Method] = _table()
 """Ours, and those that were registered."""
-_OURS = frozenset(METHODS)
+OURS = frozenset(METHODS)
 
 
 def register_method(name: str, network: type[nn.Module] | Method) -> None:
@@ -125,8 +125,8 @@ def register_method(name: str, network: type[nn.Module] | Method) -> None:
     it needs a config or is made for one body. It is tried out first: ValueError says what
     is wrong with it. A run trained under this name can be loaded where it is registered.
     """
-    if name in _OURS or not name or set(name) & set(":+/\\"):
-        why = "it is one of sgrl's own" if name in _OURS else "it must have none of : + / \\"
+    if name in OURS or not name or set(name) & set(":+/\\"):
+        why = "it is one of sgrl's own" if name in OURS else "it must have none of : + / \\"
         raise ValueError(f"a method can't be registered as {name!r}: {why}")
     method = _as_method(network, name)
     METHODS.update({name: method, **_framed(name, method)})

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sgrl.models.batch import LimbBatch
 from sgrl.models.mlp import mlp
-from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role, flat_features
+from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role
 from sgrl.morphology import Morphology
 
 
@@ -42,7 +42,7 @@ class Monolithic(LimbNetwork):
         """(limbs, role.outputs); a value is of the whole body, the same for all its limbs."""
         self.check_action(action)
         self._check_bodies(batch.layout.bodies)
-        rows = flat_features(batch).view(batch.layout.num_rows, -1)
+        rows = batch.flat.view(batch.layout.num_rows, -1)
         if action is not None:
             rows = torch.cat((rows, batch.layout.actions_to_rows(action)), dim=-1)
         result: Tensor = self.layers(rows)

@@ -10,10 +10,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
-from sgrl.envs.observation import FEATURES, NUM_SCALARS, NUM_VECTORS
+from sgrl.envs.observation import NUM_SCALARS, NUM_VECTORS
 from sgrl.models.batch import LimbBatch
 
 NUM_HINGES = 3
@@ -63,14 +62,5 @@ class LimbNetwork(nn.Module, ABC):
             raise ValueError(f"this {type(self).__name__} {wants}")
 
 
-FLAT_FEATURES = FEATURES
-"""Numbers per limb of `flat_features`."""
-
-
-def flat_features(batch: LimbBatch) -> Tensor:
-    """(limbs, 41): all that a limb observes side by side, for methods without symmetry."""
-    shared = batch.fields.transpose(1, 2).flatten(1)
-    return torch.cat((batch.tamed.flatten(1), shared, batch.scalars), dim=-1)
-
-
-assert FLAT_FEATURES == NUM_VECTORS * 3 + 6 + NUM_SCALARS
+FLAT_FEATURES = NUM_VECTORS * 3 + 6 + NUM_SCALARS
+"""Numbers per limb of `LimbBatch.flat`."""

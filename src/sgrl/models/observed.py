@@ -22,11 +22,11 @@ class Observed(NamedTuple):
     """The vectors that the limbs of a batch observe."""
 
     vectors: Tensor
-    """(slots, 3, 6), of a limb's own."""
+    """(limbs, 3, 6), of a limb's own."""
     fields: Tensor
-    """(slots, 3, 0 to 2), shared by all limbs of a row."""
+    """(limbs, 3, 0 to 2), shared by all limbs of a row."""
     products: Tensor
-    """(slots, pairs), see `observed_products`."""
+    """(limbs, pairs), see `observed_products`."""
 
 
 def observed_products(vectors: Tensor, fields: Tensor) -> Tensor:

@@ -1,8 +1,9 @@
 """Limbs in bins of one size: what attention works on when rows are of different sizes.
 
-Padding each row to the largest body would nearly double the limbs of a usual mix. Here
-several small rows share a bin, and a mask keeps them apart. A network packs its inputs
-once, works on bins throughout, and unpacks what it says. Rows that are all of one size are
+Layers that work on a limb run over the limbs of a batch as they lie. Attention needs rows of one
+size, and padding each to the largest body would nearly double the limbs of a usual mix. Here
+several rows share a bin, and a mask keeps them apart. Attention packs what it reads and unpacks
+what it says, so a gap costs a slot there and nowhere else. Rows that are all of one size are
 bins as they lie, and nothing moves.
 """
 
@@ -16,9 +17,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sgrl.models.bodies import BodySet
-from sgrl.models.padding import Gather, Repeat
 
 Indices = NDArray[np.int64]
+
+MANY_SLOTS = 1.2
+"""Slots for each limb above which another size of bins is tried."""
+FREE_SIZE = 32
+"""Limbs of a bin at which what grows with the square of its size costs about what the rest does."""
 
 
 def fill_bins(counts: Indices, size: int) -> tuple[Indices, Indices, int]:
@@ -42,6 +47,24 @@ def fill_bins(counts: Indices, size: int) -> tuple[Indices, Indices, int]:
     return np.array(bins), np.array(offsets), used
 
 
+def choose_bins(counts: Indices) -> tuple[Indices, Indices, int, int]:
+    """`fill_bins` with bins that leave few gaps, and their size.
+
+    That of the largest row does for most mixes. If most rows are of another, which leaves their
+    bins part empty, it is the next multiple of that. Larger bins cost more: logits and masks grow
+    with the square, and every size that is tried takes its time.
+    """
+    size = int(counts.max())
+    *filled, bins = fill_bins(counts, size)
+    if bins * size > MANY_SLOTS * counts.sum():
+        usual = int(np.bincount(counts).argmax())
+        larger = -(-size // usual) * usual
+        *others, fewer = fill_bins(counts, larger)
+        if fewer * larger * (1 + larger / FREE_SIZE) < bins * size * (1 + size / FREE_SIZE):
+            filled, bins, size = others, fewer, larger
+    return filled[0], filled[1], bins, size
+
+
 class Packing:
     """The limbs of a batch in `bins` bins of `size`; a place in a bin is a slot."""
 
@@ -54,14 +77,14 @@ class Packing:
         self._body_set = body_set
         self._rows = rows
         self._counts = counts
-        self._tables: dict[tuple[str, int, torch.dtype], Tensor] = {}
+        self._relations: dict[torch.dtype, Tensor] = {}
         self._alike = bool((rows == rows[0]).all())
         self._free = bool((counts == self.size).all())
         if self._free:
             self.bins = len(rows)
             self._bins, self._offsets = np.arange(len(rows)), np.zeros_like(rows)
         else:
-            self._bins, self._offsets, self.bins = fill_bins(counts, self.size)
+            self._bins, self._offsets, self.bins, self.size = choose_bins(counts)
         starts = np.cumsum(counts) - counts
         limb_row = np.repeat(np.arange(len(rows)), counts)
         index = np.arange(len(limb_row)) - starts[limb_row]
@@ -70,7 +93,8 @@ class Packing:
         """(1, bins, size, size): minus infinity between limbs of different rows; None if
         there are none in a bin."""
         if not self._free:
-            # A gap holds a copy of the first limb and hears only gaps.
+            # A gap holds a copy of the batch's first limb and hears only gaps. Those of a bin are
+            # alike, so it makes no difference to which of them it listens: no gradient.
             sources = np.zeros(self.bins * self.size, np.int64)
             sources[slots] = np.arange(len(slots))
             self._sources, self._slots = self._tensor(sources), self._tensor(slots)
@@ -85,50 +109,33 @@ class Packing:
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(array).to(self.device)
 
-    def pack(self, x: Tensor) -> Tensor:
-        """(limbs, ...) to (slots, ...). Gaps hold anything finite, and no gradient."""
-        if self._free:
-            return x
-        packed: Tensor = Repeat.apply(x, self._sources, self._slots)  # type: ignore[no-untyped-call]
-        return packed
+    def pack(self, x: Tensor, dim: int = 0) -> Tensor:
+        """(..., limbs, ...) to (..., slots, ...). Gaps are all alike."""
+        return x if self._free else x.index_select(dim, self._sources)
 
-    def unpack(self, x: Tensor) -> Tensor:
-        """(slots, ...) to (limbs, ...): the inverse of `pack`."""
-        if self._free:
-            return x
-        limbs: Tensor = Gather.apply(x, self._slots)  # type: ignore[no-untyped-call]
-        return limbs
+    def unpack(self, x: Tensor, dim: int = 0) -> Tensor:
+        """(..., slots, ...) to (..., limbs, ...): the inverse of `pack`."""
+        return x if self._free else x.index_select(dim, self._slots)
 
     def relations(self, dtype: torch.dtype) -> Tensor:
         """(3, bins, size, size): in [:, bin, i, j] how limb i matters to limb j of a row.
 
         One bin, which stands for all, if all rows are of one body. Between rows anything.
         """
-        key = ("relations", 0, dtype)
-        if key not in self._tables:
+        if dtype not in self._relations:
             size = self._body_set.size
             places = self._places[: self.size] if self._alike else self._places
             limb = (places % size).reshape(-1, self.size, 1)
             start = (places * size).reshape(-1, 1, self.size)
             table = self._body_set.relations(dtype, self.device)
             found = table.index_select(1, self._tensor((start + limb).ravel()))
-            self._tables[key] = found.view(len(table), -1, self.size, self.size)
-        return self._tables[key]
-
-    def traversals(self, places: int, dtype: torch.dtype) -> Tensor:
-        """(bins, size, 3 * places): one-hot, see `BodySet.traversals`; one bin for all if all
-        rows are of one body."""
-        key = ("traversals", places, dtype)
-        if key not in self._tables:
-            found = self._places[: self.size] if self._alike else self._places
-            table = self._body_set.traversals(places, dtype, self.device)
-            chosen = table.index_select(0, self._tensor(found))
-            self._tables[key] = chosen.view(-1, self.size, chosen.shape[-1])
-        return self._tables[key]
+            self._relations[dtype] = found.view(len(table), -1, self.size, self.size)
+        return self._relations[dtype]
 
     def by_row(self, x: Tensor) -> Tensor:
-        """(bins, heads, size, size) to (rows, heads, size, size), zero beyond a row's limbs."""
-        inside = np.arange(self.size)
+        """(bins, heads, size, size) to (rows, heads, n, n), n limbs in the largest row; zero
+        beyond a row's limbs."""
+        inside = np.arange(self._counts.max())
         is_limb = inside < self._counts[:, None]
         slot = np.where(is_limb, self._offsets[:, None] + inside, 0)
         bins = self._tensor(self._bins)[:, None, None]

@@ -39,17 +39,3 @@ class Gather(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (places,) = ctx.saved_tensors
         return Scatter.apply(grad, places, ctx.length), None  # type: ignore[no-untyped-call]
-
-
-class Repeat(torch.autograd.Function):
-    """Rows to their places in a longer list, with copies in between that get no gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, sources: Tensor, places: Tensor) -> Tensor:
-        ctx.save_for_backward(places)
-        return x.index_select(0, sources)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        (places,) = ctx.saved_tensors
-        return grad.index_select(0, places), None, None

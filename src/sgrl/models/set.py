@@ -231,7 +231,7 @@ class SetLayer(nn.Module):
     def forward(
         self, packing: Packing, h: Tensor, stacked: Tensor | None
     ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Scalars (slots, embedding) and [Z, g, d] (slots, 3, matrix), both renewed.
+        """Scalars (limbs, embedding) and [Z, g, d] (limbs, 3, matrix), both renewed.
 
         Also the invariant embedding that limbs attended by, for `weights`.
         """
@@ -322,14 +322,13 @@ class Set(LimbNetwork):
 
     def forward(self, batch: LimbBatch, action: Tensor | None = None) -> Tensor:
         """(limbs, 3) or (limbs, 1), not squashed."""
-        packing = batch.layout.packing
         h, stacked, _ = self._run(batch, action)
         hidden = rectify(self.invariants(h, stacked), self.hidden.weight, self.hidden.bias)
         out: Tensor = self.read_out(hidden)
         if not self.projects or stacked is None:
-            return packing.unpack(out)
+            return out
         # eq:readout. The last layer of its MLP and W_T are one linear map.
-        torque = packing.unpack(combine(stacked, out))
+        torque = combine(stacked, out)
         return torch.bmm(batch.vectors[:, AXES], torque.unsqueeze(2)).squeeze(2)
 
     def attention(self, batch: LimbBatch, action: Tensor | None = None) -> list[Tensor]:
@@ -357,24 +356,24 @@ class Set(LimbNetwork):
         return h, stacked, embeddings
 
     def _inputs(self, batch: LimbBatch, action: Tensor | None) -> tuple[Tensor, Observed | None]:
-        """Scalars (slots, embedding) and what was observed as vectors."""
+        """Scalars (limbs, embedding) and what was observed as vectors."""
         self.check_action(action)
-        config, packing = self.config, batch.layout.packing
-        scalars = [batch.packed_scalars if config.height else batch.packed_scalars[:, :-1]]
+        config = self.config
+        scalars = [batch.scalars if config.height else batch.scalars[:, :-1]]
         as_vectors = (config.gravity == "vector", config.target == "vector")
-        scalars += [batch.packed_fields[..., i] for i in range(2) if not as_vectors[i]]
+        scalars += [batch.fields[..., i] for i in range(2) if not as_vectors[i]]
         seen = None
         if self.has_vectors:
-            seen = Observed(batch.packed_channels, batch.packed_fields, batch.packed_products)
+            seen = Observed(batch.channels, batch.fields, batch.products)
             if not all(as_vectors):
-                fields = batch.packed_fields[..., [i for i in range(2) if as_vectors[i]]]
+                fields = batch.fields[..., [i for i in range(2) if as_vectors[i]]]
                 seen = Observed(seen.vectors, fields, observed_products(seen.vectors, fields))
         else:
-            scalars.append(batch.packed_channels.transpose(1, 2).flatten(1))
+            scalars.append(batch.channels.transpose(1, 2).flatten(1))
         if action is not None:
-            scalars.append(packing.pack(action))
-        offset = self.embed.bias.view(1, 1, -1)
+            scalars.append(action)
+        place = self.embed.bias.view(1, -1)
         if self.traversals is not None:
-            offset = offset + self.traversals(packing)
+            place = place + self.traversals(batch.layout)
         together = torch.cat(scalars, dim=-1) if len(scalars) > 1 else scalars[0]
-        return embed(together, self.embed.weight, offset), seen
+        return embed(together, self.embed.weight, place), seen

@@ -26,7 +26,7 @@ from torch.nn.functional import normalize
 
 from sgrl.models.batch import BatchLayout, LimbBatch
 from sgrl.models.mlp import linear, mlp
-from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role, flat_features
+from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Smp(LimbNetwork):
     def forward(self, batch: LimbBatch, action: Tensor | None = None) -> Tensor:
         """(limbs, role.outputs)."""
         self.check_action(action)
-        limbs = flat_features(batch)
+        limbs = batch.flat
         if action is not None:
             limbs = torch.cat((limbs, action), dim=-1)
         return self.pass_messages(limbs, batch.layout)

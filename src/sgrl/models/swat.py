@@ -25,7 +25,7 @@ from sgrl.models.attention import (
 from sgrl.models.batch import LimbBatch
 from sgrl.models.blocks import embed, feed_forward, project, rectify, renew
 from sgrl.models.mlp import OUTPUT_GAIN, linear
-from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role, flat_features
+from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role
 from sgrl.models.packing import Packing
 
 
@@ -75,7 +75,7 @@ class SwatLayer(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(width)
 
     def forward(self, packing: Packing, h: Tensor, qkv: Tensor) -> Tensor:
-        """(slots, embedding) renewed by queries, keys and values as `attend` takes them."""
+        """(limbs, embedding) renewed by queries, keys and values as `attend` takes them."""
         heard, _ = attend(packing, qkv, self._bias(packing))
         h = renew(h, heard, self.out.weight, self.norm)
         h, _ = feed_forward(h, self.hidden, self.feed_forward.weight, self.feed_forward_norm)
@@ -110,7 +110,7 @@ class Swat(LimbNetwork):
         raw, h, _ = self._run(batch, action)
         of_h, of_raw = self.decoder.weight.tensor_split((h.shape[-1],), dim=-1)
         out: Tensor = self.read_out(rectify(h, of_h, self.decoder.bias, raw, of_raw))
-        return batch.layout.packing.unpack(out)
+        return out
 
     def attention(self, batch: LimbBatch, action: Tensor | None = None) -> list[Tensor]:
         """Attention of each layer, (rows, heads, max_limbs, max_limbs), to look at."""
@@ -119,7 +119,7 @@ class Swat(LimbNetwork):
         return [layer.weights(batch.layout.packing, qkv) for layer, qkv in layers]
 
     def _run(self, batch: LimbBatch, action: Tensor | None) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """The raw input (slots, 41 or 44), what all layers make of it (slots, embedding), and
+        """The raw input (limbs, 41 or 44), what all layers make of it (limbs, embedding), and
         the queries, keys and values of each."""
         packing = batch.layout.packing
         raw, h, qkv = self._inputs(batch, action)
@@ -137,15 +137,14 @@ class Swat(LimbNetwork):
         as wide as the embedding that it leaves out.
         """
         self.check_action(action)
-        packing = batch.layout.packing
-        raw = packing.pack(flat_features(batch))
+        raw = batch.flat
         if action is not None:
-            raw = torch.cat((raw, packing.pack(action)), dim=-1)
+            raw = torch.cat((raw, action), dim=-1)
         first = cast(SwatLayer, self.layers[0])
         to_qkv, parts = first.qkv.weight, 3 * first.heads
-        place, place_qkv = self.embed.bias.view(1, 1, -1), (to_qkv @ self.embed.bias).view(1, 1, -1)
+        place, place_qkv = self.embed.bias.view(1, -1), (to_qkv @ self.embed.bias).view(1, -1)
         if self.traversals is not None:
-            place = place + self.traversals(packing)
-            place_qkv = place_qkv + self.traversals(packing, to_qkv)
+            place = place + self.traversals(batch.layout)
+            place_qkv = place_qkv + self.traversals(batch.layout, to_qkv)
         h = embed(raw, self.embed.weight, place)
         return raw, h, project(raw, to_qkv @ self.embed.weight, parts, place_qkv)

@@ -99,6 +99,8 @@ def flat_settings(settings: TrainSettings) -> Settings:
     if settings.algorithm == "td3" and (settings.buffer or 0) >= (settings.steps or 0):
         values["buffer"] = "all"  # a run that was cut short keeps the number of its first steps
     sizes = values.pop("network")
+    if settings.network == settings.preset_sizes():
+        sizes = None
     flat = dict(_flatten(values))
     flat["network"] = "preset sizes" if sizes is None else "own sizes"
     return flat | dict(_flatten({"network": sizes or {}}))

@@ -50,7 +50,8 @@ def _one_of_each(groups: Sequence[Group]) -> Iterator[RunRecord]:
     seen = set()
     for group in groups:
         settings = group.runs[0].settings
-        kind = (settings.method, settings.preset, repr(settings.network))
+        sizes = settings.network or settings.preset_sizes()
+        kind = (settings.method, settings.preset, repr(sizes))
         if kind not in seen:
             seen.add(kind)
             yield group.runs[0]

@@ -4,7 +4,7 @@ checkpoints/0000025000/          named by the steps
   weights.safetensors            actor and critics: "actor.…", "critic.…"
   learner.pt                     targets, optimisers: nested tensors and numbers
   arrays.npz                     environments, replay cursors, random states, tallies
-  checkpoint.json                counters, and the SHA-256 of the files above
+  checkpoint.json                counters, and the SHA-256 of the files above and of itself
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CorruptCheckpointError(ValueError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything that a training goes on from."""
+    """Everything that a training goes on from: copies, since it is written while that goes on."""
 
     weights: dict[str, Tensor]
     """Of actor and critics."""
@@ -49,9 +49,10 @@ class Checkpoint:
     """Counters and whose checkpoint it is, as JSON has them."""
 
     def pack(self) -> dict[str, bytes]:
-        """The contents of its files: a copy that later training does not change."""
+        """The contents of its files."""
         from safetensors.torch import save
 
+        # Which refuses tensors that share memory.
         own = {
             name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
             for name, tensor in self.weights.items()
@@ -60,8 +61,8 @@ class Checkpoint:
         torch.save(self.learner, learner)
         np.savez(arrays, allow_pickle=False, **self.arrays)
         packed = {WEIGHTS: save(own), LEARNER: learner.getvalue(), ARRAYS: arrays.getvalue()}
-        facts = self.facts | {"sha256": {name: _digest(data) for name, data in packed.items()}}
-        return packed | {FACTS: json.dumps(facts, indent=1).encode()}
+        digests = {name: _digest(data) for name, data in packed.items()}
+        return packed | {FACTS: _seal(self.facts | {"sha256": digests})}
 
 
 def checkpoint_folder(checkpoints: Path, steps: int) -> Path:
@@ -73,16 +74,20 @@ def list_checkpoints(checkpoints: Path) -> list[Path]:
     """The checkpoints of a run, oldest first; whether they are good is not looked at."""
     if not checkpoints.is_dir():
         return []
-    return sorted(path for path in checkpoints.iterdir() if path.name.isdigit())
+    found = (path for path in checkpoints.iterdir() if path.name.isdigit())
+    return sorted(found, key=lambda path: (int(path.name), path.name))
 
 
 def write_checkpoint(checkpoints: Path, steps: int, packed: dict[str, bytes], keep: int) -> Path:
     """Write what `Checkpoint.pack` gave, then remove all but the newest `keep`.
 
-    Whenever the process dies, what is there under a name of digits is whole.
+    Whenever the process dies, what is there under a name of digits is whole, and there is one if
+    there was one before.
     """
     final = checkpoint_folder(checkpoints, steps)
     draft = checkpoints / f".{final.name}.draft"
+    # With a zero more in front it still counts as a checkpoint, until another has its name.
+    before = checkpoints / f"0{final.name}"
     checkpoints.mkdir(exist_ok=True)
     _sweep(checkpoints)
     try:
@@ -91,9 +96,11 @@ def write_checkpoint(checkpoints: Path, steps: int, packed: dict[str, bytes], ke
             _write_file(draft / name, data)
         _sync_folder(draft)
         if final.exists():
-            _discard(final)
+            os.rename(final, before)
         os.replace(draft, final)
         _sync_folder(checkpoints)
+        if before.exists():
+            _discard(before)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
@@ -103,7 +110,7 @@ def write_checkpoint(checkpoints: Path, steps: int, packed: dict[str, bytes], ke
 
 
 class CheckpointWriter:
-    """Writes a run's checkpoints, one at a time, in a thread: training goes on meanwhile."""
+    """Packs and writes a run's checkpoints, one at a time, in a thread: training goes on."""
 
     def __init__(self, checkpoints: Path, keep: int, before: Callable[[], None]) -> None:
         """`before` is called in the thread, before anything is written."""
@@ -114,11 +121,11 @@ class CheckpointWriter:
     def write(self, steps: int, checkpoint: Checkpoint) -> None:
         """Begin to write; raises what went wrong with the one before."""
         self.finish()
-        self._pending = self._thread.submit(self._write, steps, checkpoint.pack())
+        self._pending = self._thread.submit(self._write, steps, checkpoint)
 
-    def _write(self, steps: int, packed: dict[str, bytes]) -> Path:
+    def _write(self, steps: int, checkpoint: Checkpoint) -> Path:
         self._before()
-        return write_checkpoint(self._checkpoints, steps, packed, self._keep)
+        return write_checkpoint(self._checkpoints, steps, checkpoint.pack(), self._keep)
 
     def finish(self) -> None:
         """Wait for the one that is being written; raises what went wrong with it."""
@@ -144,16 +151,22 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """What checkpoint.json says; CorruptCheckpointError if it can't be read."""
+    """What checkpoint.json says, every byte checked; CorruptCheckpointError if it is not whole.
+
+    Of one that lists no checksum of its own, as before there was one, nothing is checked.
+    """
+    file = folder / FACTS
     try:
-        facts = json.loads((folder / FACTS).read_bytes())
+        data = file.read_bytes()
+        facts: dict[str, Any] = json.loads(data)
         names = set(facts["sha256"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CorruptCheckpointError(f"{folder / FACTS} cannot be read ({error})") from None
-    if not {WEIGHTS, LEARNER, ARRAYS} <= names:
-        raise CorruptCheckpointError(f"{folder / FACTS} does not list all files")
-    found: dict[str, Any] = facts
-    return found
+        raise CorruptCheckpointError(f"{file} cannot be read ({error})") from None
+    if names - {FACTS} != {WEIGHTS, LEARNER, ARRAYS}:
+        raise CorruptCheckpointError(f"{file} does not list all files and no others")
+    if FACTS in names and data != _seal(facts):
+        raise CorruptCheckpointError(f"{file} is truncated or altered")
+    return facts
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
@@ -211,6 +224,14 @@ def _read_checked(file: Path, facts: dict[str, Any]) -> bytes:
     return data
 
 
+def _seal(facts: dict[str, Any]) -> bytes:
+    """The contents of checkpoint.json: facts, and among the checksums that of all the others."""
+    digests = {name: digest for name, digest in facts["sha256"].items() if name != FACTS}
+    text = json.dumps(facts | {"sha256": digests}, indent=1)
+    digests[FACTS] = _digest(text.encode())
+    return json.dumps(facts | {"sha256": digests}, indent=1).encode()
+
+
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
@@ -244,3 +265,7 @@ def _sweep(checkpoints: Path) -> None:
     """Remove what a killed process left behind."""
     for left in checkpoints.glob(".*"):
         shutil.rmtree(left, ignore_errors=True)
+    for folder in list_checkpoints(checkpoints):
+        taken = checkpoint_folder(checkpoints, int(folder.name))
+        if folder != taken and taken.exists():
+            _discard(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 from sgrl.training.interrupt import InterruptedTrainingError
@@ -22,5 +23,8 @@ def train_command(settings: TrainSettings) -> Path:
         print(stop, flush=True)
         # What a shell reports of a process that a signal ended.
         raise SystemExit(128 + stop.number) from None
+    except KeyboardInterrupt:
+        print("stopped at once: what came after the last checkpoint is lost", flush=True)
+        raise SystemExit(128 + signal.SIGINT) from None
     except (TrainingFailedError, ValueError, OSError) as error:
         raise SystemExit(f"sgrl: {error}") from None

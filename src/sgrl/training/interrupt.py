@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+STDERR = 2
+"""Its file descriptor."""
 
 
 class InterruptedTrainingError(Exception):
@@ -21,7 +26,7 @@ class InterruptedTrainingError(Exception):
 
 
 class StopRequest:
-    """A context in which the first signal is noted, and a second acts as it would have."""
+    """A context in which the first signal is noted and told, and a second acts as it would have."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -45,6 +50,12 @@ class StopRequest:
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.signal = number
         self._put_back()
+        name = signal.Signals(number).name
+        # The line may have a progress bar on it. Not `print`, which this may have interrupted.
+        start = "\n" if sys.stderr is not None and sys.stderr.isatty() else ""
+        line = f"{start}{name}: the run will be saved; a second signal stops at once\n"
+        with suppress(OSError):  # nobody may listen any more
+            os.write(STDERR, line.encode())
 
     def _put_back(self) -> None:
         for number, handler in self._before.items():

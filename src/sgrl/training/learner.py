@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -26,6 +26,10 @@ class Learner(Protocol):
     def at_rest(self) -> bool:
         """Whether `get_state` can be called now."""
 
+    @property
+    def behind(self) -> bool:
+        """Whether updates are due that must be made before the next step."""
+
     def describe(self) -> str:
         """What it will need, in a few words."""
 
@@ -38,8 +42,8 @@ class Learner(Protocol):
     def store(self, step: Step) -> None:
         """Remember a step of all copies."""
 
-    def learn(self, losses: Losses, clock: Clock) -> None:
-        """Make the updates that are due."""
+    def learn(self, losses: Losses, clock: Clock, leave: Callable[[], bool]) -> None:
+        """Make the updates that are due; if `leave` says so, those that can wait stay due."""
 
     def flush(self) -> None:
         """Bring to the disk what `get_state` refers to."""

@@ -40,6 +40,7 @@ from sgrl.training.settings import (
     is_over,
     resolve_settings,
     resumed_settings,
+    started_from,
 )
 
 Say = Callable[[str], None]
@@ -55,10 +56,18 @@ def train(settings: TrainSettings) -> Path:
     SIGINT and SIGTERM save the run and raise InterruptedTrainingError. A full disk or a loss
     that is not a number raises TrainingFailedError, which says from where one can go on.
     """
+    # All of it, because reading a checkpoint or connecting to a cluster takes a while.
+    with StopRequest() as stop:
+        return _train(settings, stop)
+
+
+def _train(settings: TrainSettings, stop: StopRequest) -> Path:
     fresh = settings.resume is None
     if settings.init_from is not None:
         source = find_run(settings.init_from, settings.runs)
         settings = replace(settings, init_from=source.path.resolve())
+        if fresh:
+            settings = started_from(settings, source.settings())
     if settings.resume is not None:
         run = find_run(settings.resume, settings.runs)
         if run.is_published():
@@ -91,7 +100,7 @@ def train(settings: TrainSettings) -> Path:
             run.note_process()
         try:
             with TrainingProgress(training.steps, training.goal, console) as progress:
-                training.run(progress)
+                training.run(progress, stop)
         except (InterruptedTrainingError, TrainingFailedError) as error:
             with suppress(OSError):  # the disk may be full
                 run.log(str(error))
@@ -154,7 +163,12 @@ class Training:
         corrupt: dict[Path, str] = {}
         checkpoint = read_newest(self.folder.checkpoints, corrupt.__setitem__)
         if checkpoint is not None:
-            self._restore(checkpoint)
+            try:
+                self._restore(checkpoint)
+            except KeyError as missing:
+                raise ValueError(
+                    f"the checkpoint is not of this run: it has no {missing}"
+                ) from None
             for folder, reason in corrupt.items():
                 say(f"{reason}: it is now {set_aside(folder).name}, using the one before it")
             say(f"resuming {self.folder.path} at {self.steps:,} of {self.goal:,} steps")
@@ -171,7 +185,7 @@ class Training:
             f"{bodies} {'body' if bodies == 1 else 'bodies'}, {self.learner.describe()}"
         )
 
-    def run(self, progress: TrainingProgress) -> None:
+    def run(self, progress: TrainingProgress, stop: StopRequest) -> None:
         """Train to the end, or until a signal; close everything in any case."""
         settings = self.settings
         with ExitStack() as stack:
@@ -186,7 +200,6 @@ class Training:
                 settings=dataclasses.asdict(settings),
             )
             stack.callback(board.close)
-            stop = stack.enter_context(StopRequest())
             try:
                 self._loop(board, progress, stop)
                 self._save()
@@ -201,17 +214,25 @@ class Training:
         settings, learner, clock = self.settings, self.learner, self.clock
         every = {"row": settings.log_every, "checkpoint": settings.checkpoint_every}
         due: set[str] = set()
+
+        def leave() -> bool:
+            return stop.signal is not None and not self._finished()
+
         clock.start(self.steps, self._seconds)
         while not (learner.at_rest and (self._finished() or stop.signal is not None)):
-            step = self.copies.step(learner, clock)  # the learner acts, physics steps
+            if not learner.behind:  # as a run is that was left between two updates
+                step = self.copies.step(learner, clock)  # the learner acts, physics steps
 
-            learner.store(step)
-            self.episodes.step(step.rewards, step.done)
-            before, self.steps = self.steps, self.steps + len(step.rewards)
-            clock.lap("other")
+                learner.store(step)
+                self.episodes.step(step.rewards, step.done)
+                self.steps += len(step.rewards)
+                clock.lap("other")
 
-            learner.learn(self.losses, clock)
+            learner.learn(self.losses, clock, leave)
+            if learner.behind:
+                continue
 
+            before = self.steps - self.copies.layout.num_envs
             due |= {name for name, n in every.items() if self.steps // n > before // n}
             if due and learner.at_rest:
                 if "row" in due:
@@ -248,14 +269,15 @@ class Training:
         state = self.steps, self._finished()
         if self._saved != state:
             self._saved = state
-            self._writer.write(self.steps, self._checkpoint())
+            self._writer.write(self.steps, self.checkpoint())
 
     def _sync(self) -> None:
         """What a checkpoint refers to is on the disk before it is."""
         self.learner.flush()
         self.metrics.sync()
 
-    def _checkpoint(self) -> Checkpoint:
+    def checkpoint(self) -> Checkpoint:
+        """A copy of all that coming steps depend on, while the learner is at rest."""
         learner_arrays, learner_facts = self.learner.get_state()
         env_arrays, env_facts = self.copies.get_state()
         arrays = {

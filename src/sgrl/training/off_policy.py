@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,10 @@ class OffPolicyLearner:
     def updates(self) -> int:
         return self.td3.updates
 
+    @property
+    def behind(self) -> bool:
+        return self.owed >= 1.0
+
     def describe(self) -> str:
         replay = self.replay
         needed = Replay.bytes_needed(replay.bodies, replay.capacity, replay.slack)
@@ -76,9 +80,9 @@ class OffPolicyLearner:
         if self.steps > self.settings.warm_up:
             self.owed += self.settings.updates_per_step * len(step.rewards)
 
-    def learn(self, losses: Losses, clock: Clock) -> None:
+    def learn(self, losses: Losses, clock: Clock, leave: Callable[[], bool]) -> None:
         settings = self.settings
-        while self.owed >= 1.0:
+        while self.behind and not leave():
             self.owed -= 1.0
             turn = None
             if settings.batches == "in_turn":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ class OnPolicyLearner:
     """Learns from what the latest policy lived through, and forgets it."""
 
     reports = REPORTS
+    behind = False
 
     def __init__(self, settings: TrainSettings, layout: Layout) -> None:
         self.layout = layout
@@ -57,7 +58,7 @@ class OnPolicyLearner:
     def store(self, step: Step) -> None:
         self.rollout.add(step)
 
-    def learn(self, losses: Losses, clock: Clock) -> None:
+    def learn(self, losses: Losses, clock: Clock, leave: Callable[[], bool]) -> None:
         if not self.rollout.full:
             return
         for batch in self.ppo.batches(self.rollout, self.layout.body_index, self.order):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -17,11 +17,15 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
+from rich.text import Text
 
 REFRESH_SECONDS = 0.25
 """Between changes of the bar."""
 LINE_SECONDS = 10.0
 """Between plain lines, at least."""
+BAR_WIDTH = 24
+"""Columns of the bar, where there is room."""
 RATE_SECONDS = 60.0
 """Time that steps per second are counted over."""
 
@@ -29,6 +33,15 @@ RATE_SECONDS = 60.0
 def make_console() -> Console:
     """The standard output; lines are left as they are where it is not a terminal."""
     return Console(soft_wrap=True, highlight=False)
+
+
+class _Bar(Progress):
+    """The returns have a line of their own: 80 columns do not hold four families besides."""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        for task in self.tasks:
+            yield Text(task.fields["returns"], no_wrap=True, overflow="ellipsis")
 
 
 class TrainingProgress:
@@ -41,14 +54,14 @@ class TrainingProgress:
         self._recent = deque([(self._shown, start)])
         self._bar: Progress | None = None
         if self.console.is_terminal:
-            self._bar = Progress(
-                BarColumn(bar_width=24),
+            self._bar = _Bar(
+                # Without a width of its own it is what gives way on a narrow terminal.
+                BarColumn(bar_width=None, table_column=Column(max_width=BAR_WIDTH)),
                 MofNCompleteColumn(),
                 TextColumn("{task.fields[rate]}"),
                 TimeElapsedColumn(),
                 TextColumn("left"),
                 TimeRemainingColumn(),
-                TextColumn("{task.fields[returns]}"),
                 console=self.console,
                 transient=True,
                 auto_refresh=False,

@@ -23,7 +23,7 @@ from typing import Any
 from sgrl.envs.task import Variant
 from sgrl.morphology import Morphology, get_body
 from sgrl.morphology.table import TABLE
-from sgrl.training.checkpoint import FACTS, WEIGHTS
+from sgrl.training.checkpoint import FACTS, WEIGHTS, read_facts
 from sgrl.training.evaluate import evaluate
 from sgrl.training.policy import TrainedPolicy, load_policy, read_policy_weights
 from sgrl.training.results import BodyResult, format_mean
@@ -100,7 +100,7 @@ def _history(run: Run, folder: Path) -> dict[str, Any]:
     processes = run.versions()["processes"]
     history = {
         "steps": int(folder.name),
-        "hours": json.loads((folder / FACTS).read_text(encoding="utf-8"))["seconds"] / 3600,
+        "hours": read_facts(folder)["seconds"] / 3600,
         "commands": [_public(one["command"]) for one in processes],
         "commits": [one["commit"] for one in processes],
     }

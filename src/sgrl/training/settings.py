@@ -17,7 +17,7 @@ import tyro
 from sgrl.algorithms.ppo import PpoConfig
 from sgrl.algorithms.td3 import Td3Config
 from sgrl.envs.task import Variant
-from sgrl.models.methods import Config, get_method
+from sgrl.models.methods import OURS, Config, get_method
 from sgrl.morphology import Morphology, get_body, resolve_bodies
 
 DEFAULT_STEPS = {"td3": 1_000_000, "ppo": 5_000_000}
@@ -102,11 +102,19 @@ class TrainSettings:
     ppo: PpoConfig = field(default_factory=PpoConfig)
     """Settings of PPO."""
     network: tyro.conf.Suppress[Config | None] = None
-    """Sizes of the networks instead of the preset's; from Python only."""
+    """Sizes of the networks instead of the preset's; from Python only. A run records those that
+    it has, except of a method of your own, whose presets are its module's affair."""
 
     def morphologies(self) -> tuple[Morphology, ...]:
         """The bodies as values."""
         return resolve_bodies(self.bodies)
+
+    def preset_sizes(self) -> Config | None:
+        """What the preset stands for now; None for a method from outside the package.
+
+        There, reading the sizes back would need the module, which may not be at hand.
+        """
+        return get_method(self.method).config(self.preset) if self.method in OURS else None
 
     def environment_seed(self) -> int:
         """Seed of the first copy, far from those of other runs; below 2**61, so that no copy has
@@ -118,8 +126,8 @@ class TrainSettings:
 def resolve_settings(settings: TrainSettings) -> TrainSettings:
     """Settings with nothing left open, checked: what `settings.json` records.
 
-    Collections become bodies, 0 threads the number of cores, no name one made of method,
-    bodies and seed.
+    Collections become bodies, 0 threads the number of cores, a preset its sizes, no name one
+    made of method, bodies and seed.
     """
     if not settings.bodies:
         raise ValueError("name the bodies to train on: --bodies 3d_hopper_5_full, or a collection")
@@ -165,6 +173,7 @@ def resolve_settings(settings: TrainSettings) -> TrainSettings:
         copies=copies,
         buffer=buffer,
         threads=settings.threads or os.cpu_count() or 1,
+        network=settings.preset_sizes() if settings.network is None else settings.network,
         name=name,
     )
 
@@ -231,6 +240,17 @@ def is_over(settings: TrainSettings, steps: int, seconds: float) -> bool:
     return steps >= settings.steps or (
         settings.minutes is not None and seconds >= 60.0 * settings.minutes
     )
+
+
+def started_from(settings: TrainSettings, source: TrainSettings) -> TrainSettings:
+    """Settings of a run that starts from another's weights: of its sizes, if none are given.
+
+    Its preset may have changed since.
+    """
+    same = (settings.method, settings.preset) == (source.method, source.preset)
+    if settings.network is None and same:
+        return replace(settings, network=source.network)
+    return settings
 
 
 def resumed_settings(asked: TrainSettings, recorded: TrainSettings) -> TrainSettings:

@@ -1,12 +1,13 @@
 """Learning curves and final returns of finished or running trainings, from their folders.
 
-    python benchmarks/td3_curves.py runs/td3/* --figure docs/images/td3_curves.png
+    python benchmarks/curves.py runs/td3/* --figure docs/images/td3_curves.png
 
-Runs of one method on one body are seeds of each other. The figure has a panel for each body: the
-return of recent training episodes (with exploration) against steps, mean and range over seeds. The
-table has the return of each run's newest checkpoint by `sgrl eval`'s protocol: deterministic,
-episodes that no training has seen. Beside it stand random actions and none at all: a body that
-earns a bonus for being alive and does nothing falls late, and beats the random policy by far.
+Runs of one method on one body are seeds of each other. The figure has a column for each body: the
+return of recent training episodes (with exploration) against steps and, below, against minutes of
+training, mean and range over seeds. The table has the return of each run's newest checkpoint by
+`sgrl eval`'s protocol: deterministic, episodes that no training has seen. Beside it stand random
+actions and none at all: a body that earns a bonus for being alive and does nothing falls late, and
+beats the random policy by far.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from statistics import fmean
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -29,8 +31,9 @@ from sgrl.training.evaluate import Acts, evaluate, random_policy
 from sgrl.training.results import BodyResult
 from sgrl.training.run import Run, find_run
 
-COLOURS = ("#0b6e99", "#d9480f", "#5c940d", "#862e9c")
+COLOURS = ("#0b6e99", "#d9480f", "#5c940d", "#862e9c", "#495057")
 """Of the methods, in the order in which they appear."""
+Curve = NDArray[np.float64]
 
 
 class Still:
@@ -51,13 +54,13 @@ class Training:
     run: Run
     method: str
     body: str
-    seed: int
     steps: NDArray[np.float64]
     """(rows,)."""
+    minutes: NDArray[np.float64]
+    """(rows,)."""
     returns: NDArray[np.float64]
-    """(rows,): mean over recent episodes, NaN before one has ended."""
+    """(rows,): mean over recent episodes."""
     updates: int
-    minutes: float
 
 
 def read_training(folder: Path) -> Training:
@@ -67,49 +70,54 @@ def read_training(folder: Path) -> Training:
     if len(settings.bodies) != 1:
         raise ValueError(f"{folder} trains {len(settings.bodies)} bodies; curves are of one")
     with open(run.metrics_file, encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+        rows = [row for row in csv.DictReader(file) if row["return"]]  # some episode has ended
     return Training(
         run,
         settings.method,
         settings.bodies[0],
-        settings.seed,
         np.array([float(row["steps"]) for row in rows]),
-        np.array([float(row["return"] or "nan") for row in rows]),
+        np.array([float(row["wall/seconds"]) / 60.0 for row in rows]),
+        np.array([float(row["return"]) for row in rows]),
         int(rows[-1]["updates"]),
-        float(rows[-1]["wall/seconds"]) / 60.0,
     )
 
 
 def draw(trainings: list[Training], path: Path) -> None:
-    """A panel for each body, a line for each method, its seeds' range shaded."""
+    """A column for each body, a line for each method, its seeds' range shaded."""
     bodies = list(dict.fromkeys(training.body for training in trainings))
     methods = list(dict.fromkeys(training.method for training in trainings))
     mpl.rcParams |= {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
-    figure = Figure(figsize=(4.2 * len(bodies), 3.2), layout="constrained", dpi=150)
-    for axes, body in zip(figure.subplots(1, len(bodies), squeeze=False)[0], bodies, strict=True):
+    figure = Figure(figsize=(4.2 * len(bodies), 6.0), layout="constrained", dpi=150)
+    panels = figure.subplots(2, len(bodies), squeeze=False)
+    for column, body in enumerate(bodies):
         for method, colour in zip(methods, COLOURS, strict=False):
             seeds = [one for one in trainings if (one.body, one.method) == (body, method)]
-            if not seeds:
-                continue
-            # Rows of a run that still goes on are fewer.
-            rows = min(len(one.steps) for one in seeds)
-            steps = seeds[0].steps[:rows] / 1000
-            returns = np.array([one.returns[:rows] for one in seeds])
-            axes.plot(
-                steps,
-                returns.mean(axis=0),
-                color=colour,
-                label=f"{method}, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}",
-            )
-            axes.fill_between(
-                steps, returns.min(axis=0), returns.max(axis=0), color=colour, alpha=0.2, lw=0
-            )
-        axes.set(title=body, xlabel="thousand steps", xlim=(0, None))
+            if seeds:
+                label = f"{method}, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
+                by_steps = [(one.steps / 1000, one.returns) for one in seeds]
+                by_time = [(one.minutes, one.returns) for one in seeds]
+                for axes, curves in zip(panels[:, column], (by_steps, by_time), strict=True):
+                    draw_line(axes, curves, colour, label)
+        panels[0, column].set(title=body, xlabel="thousand steps")
+        panels[0, column].legend(frameon=False, loc="upper left")
+        panels[1, column].set(xlabel="minutes of training")
+    for axes in panels.flat:
+        axes.set_xlim(0, None)
         axes.grid(alpha=0.3)
-        axes.legend(frameon=False, loc="upper left")
-    figure.axes[0].set_ylabel("return of training episodes")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("return of training episodes")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
+
+
+def draw_line(axes: Axes, curves: list[tuple[Curve, Curve]], colour: str, label: str) -> None:
+    """Mean and range of curves, as far as all of them go."""
+    end = min(x[-1] for x, _ in curves)
+    at = np.linspace(max(x[0] for x, _ in curves), end, 200)
+    returns = np.array([np.interp(at, x, y) for x, y in curves])
+    axes.plot(at, returns.mean(axis=0), color=colour, label=label)
+    low, high = returns.min(axis=0), returns.max(axis=0)
+    axes.fill_between(at, low, high, color=colour, alpha=0.2, lw=0)
 
 
 def mean_and_error(results: Iterable[BodyResult]) -> str:
@@ -121,7 +129,7 @@ def mean_and_error(results: Iterable[BodyResult]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", type=Path, nargs="+", help="folders of runs")
-    parser.add_argument("--figure", type=Path, default=Path("td3_curves.png"))
+    parser.add_argument("--figure", type=Path, default=Path("curves.png"))
     parser.add_argument("--episodes", type=int, default=100, help="of each run's evaluation")
     parser.add_argument("--threads", type=int, default=0, help="of the physics; 0 for all cores")
     args = parser.parse_args()
@@ -140,11 +148,12 @@ def main() -> None:
             seeds = [training for training in own if training.method == method]
             found = [result(sgrl.load_policy(training.run.path), body) for training in seeds]
             each = ", ".join(f"{one.mean('total_reward'):.0f}" for one in found)
-            steps, updates = seeds[0].steps[-1], seeds[0].updates
-            minutes = fmean(training.minutes for training in seeds)
+            steps = fmean(training.steps[-1] for training in seeds)
+            updates = fmean(training.updates for training in seeds)
+            minutes = fmean(training.minutes[-1] for training in seeds)
             print(
                 f"| {body} | {method} | {mean_and_error(found)} | {each} "
-                f"| {steps:,.0f} | {updates:,} | {minutes:.0f} |",
+                f"| {steps:,.0f} | {updates:,.0f} | {minutes:.0f} |",
                 flush=True,
             )
         for name, policy in BASELINES.items():
