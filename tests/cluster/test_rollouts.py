@@ -144,7 +144,7 @@ def test_on_this_machine_until_it_is_stopped(tmp_path: Path) -> None:
     assert process.returncode == 128 + signal.SIGINT, errors
     assert "SIGINT: saved at" in out
     assert "died" not in (tmp_path / "endless" / "log.txt").read_text()
-    assert not errors
+    assert errors == "SIGINT: the run will be saved; a second signal stops at once\n"
     wait_until(lambda: not processes_in(process.pid))
 
 

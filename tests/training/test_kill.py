@@ -117,6 +117,13 @@ def wait_for_row(run: Path) -> None:
     wait_until(lambda: file.stat().st_size > cut)
 
 
+def wait_for_more(run: Path, rows: int) -> None:
+    """Until a training has written so many rows more: time would tell nothing of its speed."""
+    file = run / "metrics.csv"
+    enough = file.read_bytes().count(b"\n") + rows
+    wait_until(lambda: file.read_bytes().count(b"\n") >= enough)
+
+
 def kill_while_writing(process: int, checkpoints: Path) -> None:
     """Kill a process with a checkpoint half written: stop it to see whether that is so."""
 
@@ -136,7 +143,8 @@ def kill_while_writing(process: int, checkpoints: Path) -> None:
 def test_killed_twenty_times(nursery: Nursery, tmp_path: Path) -> None:
     whole = train(replace(TINY, **CHANGES, runs=tmp_path, name="whole"))
     with open(whole / "metrics.csv", newline="") as file:
-        seconds = float(list(csv.DictReader(file))[-1]["wall/seconds"])
+        rows = list(csv.DictReader(file))
+    row_seconds = float(rows[-1]["wall/seconds"]) / len(rows)
     settings = replace(TINY, **CHANGES, runs=tmp_path, name="killed")
     given, run = tmp_path / "settings.json", tmp_path / "killed"
     given.write_text(settings_to_json(settings))
@@ -153,7 +161,8 @@ def test_killed_twenty_times(nursery: Nursery, tmp_path: Path) -> None:
             kill_while_writing(process, checkpoints)
         else:  # when it trains
             wait_for_row(run)
-            time.sleep(rng.uniform(0.0, seconds / 8))
+            wait_for_more(run, rng.randrange(4, 14))
+            time.sleep(rng.uniform(0.0, row_seconds))
             os.kill(process, signal.SIGKILL)
         assert nursery.wait() == -signal.SIGKILL, nursery.said()
         there = list_checkpoints(checkpoints)

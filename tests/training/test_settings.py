@@ -137,7 +137,7 @@ def test_runs_with_neighbouring_seeds_share_no_environment() -> None:
 
 
 def test_the_command_line_has_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
-    line = "--method swat+hn --bodies 3d_cwhh++ 3d_hopper_5_full --steps 5 --td3.per-limb"
+    line = "--method swat+hn --bodies 3d_cwhh++ 3d_hopper_5_full --steps 5 --td3.no-per-limb"
     settings = tyro.cli(TrainSettings, args=line.split())
     assert settings == TrainSettings(
         method="swat+hn",
