@@ -114,12 +114,13 @@ def test_select_is_a_batch_of_those_rows(row_body):
     expected = LimbBatch.from_padded(flat[rows], (WALKER, HOPPER), row_body[rows])
     selected = whole.select(rows)
     assert selected.layout is expected.layout
-    parts = ("vectors", "scalars", "gravity", "target", "fields", "channels", "products")
+    parts = ("vectors", "scalars", "gravity", "target", "fields", "flat", "channels", "products")
     for part in parts:
         assert torch.equal(getattr(selected, part), getattr(expected, part)), part
     turned = selected.replace(vectors=2 * selected.vectors)
     assert torch.equal(turned.channels, expected.replace(vectors=2 * expected.vectors).channels)
     assert not torch.equal(turned.channels, selected.channels)
+    assert not torch.equal(turned.flat, selected.flat)
 
 
 def test_tamed_vectors_are_shorter_and_point_the_same_way():
