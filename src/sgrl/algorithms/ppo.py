@@ -23,13 +23,14 @@ from sgrl.algorithms.descent import descend, finite, make_optimiser
 from sgrl.algorithms.returns import ReturnScale
 from sgrl.algorithms.rollout import Rollout, generalised_advantages
 from sgrl.algorithms.weights import load_weights, weights_of
-from sgrl.envs.observation import FEATURES
+from sgrl.envs.observation import FEATURES, mirrored
 from sgrl.envs.task import PHYSICS_STEPS
 from sgrl.models.batch import LimbBatch
 from sgrl.models.methods import Config, make_policy, make_value
 from sgrl.models.network import NUM_HINGES
 from sgrl.models.normaliser import Normaliser
 from sgrl.morphology import Morphology
+from sgrl.morphology.mirror import mirror_of
 
 HORIZONS = {"hopper": 2.0, "walker": 2.0, "humanoid": 2.0, "cheetah": 4.0}
 """Seconds that a family looks ahead."""
@@ -68,6 +69,9 @@ class PpoConfig:
     the weight of their mean square before tanh."""
     gradient_clip: float = 1.0
     """Largest norm of a gradient, of the policy and of the value function."""
+    mirror: bool = False
+    """Learn from half of what was lived through as if in a mirror: left is right, and a body is its
+    mirror image."""
 
     def __post_init__(self) -> None:
         for name in ("rollout", "epochs", "batch"):
@@ -162,6 +166,11 @@ class Ppo:
         for row, body in zip(self._moving, self.bodies, strict=True):
             gears = [hinge.gear for limb in body.limbs for hinge in limb.hinges]
             row[: len(gears)] = np.array(gears) != 0.0
+        # Of each body the one that is seen in its place: itself, or further on its mirror image.
+        self._mirrors = [mirror_of(body) for body in self.bodies] if config.mirror else []
+        images = [one.body for one in self._mirrors]
+        self._seen = list(dict.fromkeys((*self.bodies, *images)))
+        self._image_index = np.array([self._seen.index(image) for image in images], np.int64)
         self._start_optimisers()
         self.updates = 0
         """Gradient steps so far."""
@@ -174,9 +183,9 @@ class Ppo:
     def _batch(self, observations: NDArray[np.float32], row_body: NDArray[np.int64]) -> LimbBatch:
         """Of raw observations (rows, width)."""
         rows = self.normaliser(torch.from_numpy(observations).to(self.device))
-        if len(self.bodies) == 1:
-            return LimbBatch.from_flat(rows, self.bodies[0])
-        return LimbBatch.from_padded(rows, self.bodies, row_body)
+        if len(self._seen) == 1:
+            return LimbBatch.from_flat(rows, self._seen[0])
+        return LimbBatch.from_padded(rows, self._seen, row_body)
 
     @torch.no_grad()
     def act(
@@ -195,10 +204,21 @@ class Ppo:
         return actions, found
 
     def seen(self, rollout: Rollout, body_index: NDArray[np.int64]) -> LimbBatch:
-        """All observations of a rollout, a step after the other: (steps + 1) * copies rows."""
+        """All observations of a rollout, a step after the other: (steps + 1) * copies rows.
+
+        With `mirror` they are followed by the mirror images of all but the last step's.
+        """
         steps, copies, width = rollout.observations.shape
         rows = rollout.observations.reshape(steps * copies, width)
-        return self._batch(rows, np.tile(body_index, steps))
+        row_body = np.tile(body_index, steps)
+        if self.config.mirror:
+            images = np.zeros_like(rows[:-copies])
+            for body, mirror in enumerate(self._mirrors):
+                own, numbers = row_body[:-copies] == body, mirror.body.num_limbs * FEATURES
+                images[own, :numbers] = mirrored(rows[:-copies][own, :numbers], mirror)
+            rows = np.concatenate((rows, images))
+            row_body = np.concatenate((row_body, self._image_index[row_body[:-copies]]))
+        return self._batch(rows, row_body)
 
     def advantages(
         self, rollout: Rollout, body_index: NDArray[np.int64], seen: LimbBatch
@@ -255,6 +275,9 @@ class Ppo:
             "moving": self._moving[row_body],
         }
         log_std = self.policy.log_std.detach().clone()
+        if self.config.mirror:
+            images = self._images(flat, row_body, seen)
+            flat = {name: np.concatenate((own, images[name])) for name, own in flat.items()}
         own_rows = [np.flatnonzero(row_body == body) for body in range(len(self.bodies))]
         count = max(1, round(steps * copies / self.config.batch))
         count = min(count, *map(len, own_rows))  # every batch has a row of every body
@@ -263,11 +286,41 @@ class Ppo:
             # Bodies in the same order and shares in every batch, which so have one layout.
             shares = [np.array_split(order.permutation(rows), count) for rows in own_rows]
             for parts in zip(*shares, strict=True):
+                if self.config.mirror:  # the second half of each part
+                    parts = [
+                        np.r_[p[: len(p) // 2], p[len(p) // 2 :] + len(row_body)] for p in parts
+                    ]
                 rows = np.concatenate(parts)
+                where = np.where(rows < len(row_body), rows, rows + copies)  # among those seen
                 chosen = {name: array[rows] for name, array in flat.items()}
                 tensors = {n: torch.from_numpy(a).to(self.device) for n, a in chosen.items()}
-                yield Batch(rows=seen.select(rows), log_std=log_std, first=first, **tensors)
+                yield Batch(rows=seen.select(where), log_std=log_std, first=first, **tensors)
                 first = False
+
+    def _images(
+        self,
+        flat: Mapping[str, NDArray[np.float32]],
+        row_body: NDArray[np.int64],
+        seen: LimbBatch,
+    ) -> dict[str, NDArray[np.float32]]:
+        """The mirror images of what was done, which have the same advantages and returns.
+
+        Their means are the policy's own: it starts no further from itself in the mirror.
+        """
+        images = {name: array.copy() for name, array in flat.items()}
+        for body, mirror in enumerate(self._mirrors):
+            own, motors = row_body == body, mirror.body.num_actions
+            images["actions"][own, :motors] = mirror.actions(flat["actions"][own, :motors])
+            images["moving"][own, :motors] = np.abs(mirror.actions(flat["moving"][own, :motors]))
+        first = seen.layout.num_rows - len(row_body)
+        parts = max(1, round(len(row_body) / self.config.batch))
+        for rows in np.array_split(np.arange(len(row_body)), parts):
+            batch = seen.select(first + rows)
+            with torch.no_grad():
+                means = batch.layout.actions_to_rows(self.policy.actor(batch))
+            images["means"][rows] = 0.0
+            images["means"][rows, : means.shape[1]] = means.cpu().numpy()
+        return images
 
     def update(self, batch: Batch) -> dict[str, float]:
         """One gradient step of policy and value function; gives `REPORTS`.

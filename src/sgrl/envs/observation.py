@@ -9,6 +9,7 @@ arrays and torch tensors.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from sgrl.morphology import Morphology
 from sgrl.morphology.body import LIMB_TYPES
+from sgrl.morphology.mirror import AXIAL, POLAR, Mirror
 
 VECTOR_NAMES = (
     "position",
@@ -116,3 +118,28 @@ def angle_scale(body: Morphology) -> tuple[NDArray[np.float64], NDArray[np.float
             slope[i] = 1 / (high - low)
             offset[i] = -low / (high - low)
     return slope, offset
+
+
+def mirrored(flat: NDArray[np.float32], mirror: Mirror) -> NDArray[np.float32]:
+    """Of flat observations (..., limbs * 41) of a body those of its mirror image."""
+    limbs = flat.reshape(*flat.shape[:-1], -1, FEATURES)[..., mirror.sources, :]
+    factors, offsets = _mirror_map(mirror)
+    seen: NDArray[np.float32] = (limbs * factors + offsets).reshape(flat.shape)
+    return seen
+
+
+@lru_cache(maxsize=1024)
+def _mirror_map(mirror: Mirror) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Factors and offsets, (limbs, 41) each, that take a limb's observation to its image's."""
+    factors = np.ones((mirror.body.num_limbs, FEATURES), np.float32)
+    offsets = np.zeros_like(factors)
+    for part in (POSITION, TARGET):
+        factors[:, part] = POLAR
+    factors[:, VELOCITIES] = POLAR + AXIAL
+    factors[:, AXES] = (mirror.signs[..., None] * AXIAL).reshape(-1, 9)
+    factors[:, ANGLES] = factors[:, SCALED_ANGLES] = mirror.signs
+    offsets[:, SCALED_ANGLES] = mirror.signs < 0
+    constant = constant_part(mirror.body)
+    for limits in (LOW_LIMITS, HIGH_LIMITS):
+        factors[:, limits], offsets[:, limits] = 0.0, constant[:, limits]
+    return factors, offsets

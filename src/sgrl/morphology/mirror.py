@@ -1,0 +1,134 @@
+"""Mirror images of bodies, in the vertical plane that parts left from right (y = 0).
+
+A mirror image is what physics makes of it: positions and linear velocities are reflected, while
+angular velocities and hinge axes, which are axial, are turned round once more. So is its motion:
+the image of a body, moved by the images of its actions, moves as the image of its motion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sgrl.morphology.body import Geom, Hinge, Limb, Morphology, Vec3
+from sgrl.morphology.table import FULL_BODIES
+
+POLAR = (1.0, -1.0, 1.0)
+"""What happens to the coordinates of positions and linear velocities."""
+AXIAL = (-1.0, 1.0, -1.0)
+"""What happens to the coordinates of angular velocities and axes of rotation."""
+_SIDES = {"left": "right", "right": "left"}
+
+
+@dataclass(frozen=True, eq=False)
+class Mirror:
+    """The mirror image of a body, and what of it is the image of what."""
+
+    body: Morphology
+    """Limbs are called, listed and hinged as in the full body of the family: the image of a body
+    with two equal sides is that body."""
+    sources: NDArray[np.int64]
+    """(limbs,): of each limb of the image, the limb that it is the image of."""
+    signs: NDArray[np.float64]
+    """(limbs, 3): -1 where a hinge of the image turns the other way than the image of the hinge,
+    which is counted the way its namesake is; 1 for the torso."""
+
+    def actions(self, actions: NDArray[Any]) -> NDArray[Any]:
+        """Of actions (..., motors) of the body those of its image."""
+        limbs = actions.reshape(*actions.shape[:-1], -1, 3)
+        seen = limbs[..., self.sources[1:] - 1, :] * self.signs[1:].astype(actions.dtype)
+        return np.asarray(seen.reshape(actions.shape))
+
+    def state(
+        self, qpos: NDArray[np.float64], qvel: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Of a MuJoCo state of the body that of its image; the target goes from y to -y."""
+        w, *axis = qpos[3:7]
+        hinges = [self.actions(part) for part in (qpos[7:], qvel[6:])]
+        place = (qpos[:3] * POLAR, [w], np.multiply(axis, AXIAL), hinges[0])
+        return np.concatenate(place), np.concatenate(
+            (qvel[:3] * POLAR, qvel[3:6] * AXIAL, hinges[1])
+        )
+
+
+@lru_cache(maxsize=1024)
+def mirror_of(body: Morphology) -> Mirror:
+    """The mirror image of a body."""
+    model = FULL_BODIES.get(body.family, body)
+    if not {other_side(name) for name in body.limb_names} <= set(model.limb_names):
+        model = body
+    limbs, signs = zip(*(_image(limb, model) for limb in body.limbs), strict=True)
+    order = _order(limbs, model.limb_names)
+    image = replace(body, name=f"{body.name}_mirrored", limbs=tuple(limbs[i] for i in order))
+    if image.limb_names == body.limb_names:
+        # The same to all that look at limbs and axes. Published left and right sides differ in
+        # some armatures.
+        image = body
+    return Mirror(image, np.array(order), np.array([signs[i] for i in order]))
+
+
+def other_side(name: str) -> str:
+    """`left_thigh` of `right_thigh`; a limb in the middle is its own."""
+    return "_".join(_SIDES.get(word, word) for word in name.split("_"))
+
+
+def _image(limb: Limb, model: Morphology) -> tuple[Limb, tuple[float, ...]]:
+    """A limb's image and the signs of its hinges."""
+    name = other_side(limb.name)
+    namesake = next((one for one in model.limbs if one.name == name), None)
+    like = () if namesake is None else namesake.hinges
+    signs = tuple(_sign(hinge, own) for hinge, own in zip(limb.hinges, like, strict=False))
+    signs = signs or (1.0, 1.0, 1.0)
+    image = replace(
+        limb,
+        name=name,
+        parent=None if limb.parent is None else other_side(limb.parent),
+        pos=_times(limb.pos, POLAR),
+        anchor=_times(limb.anchor, POLAR),
+        geoms=tuple(_reflected(geom) for geom in limb.geoms),
+        hinges=tuple(_turned(*pair) for pair in zip(limb.hinges, signs, strict=False)),
+    )
+    return image, signs
+
+
+def _sign(hinge: Hinge, namesake: Hinge) -> float:
+    """-1 if the namesake's axis is opposite to the image's, else 1."""
+    return -1.0 if np.dot(_times(hinge.axis, AXIAL), namesake.axis) < -0.999 else 1.0
+
+
+def _turned(hinge: Hinge, sign: float) -> Hinge:
+    axis = _times(hinge.axis, (sign * AXIAL[0], sign * AXIAL[1], sign * AXIAL[2]))
+    low, high = hinge.range_deg
+    return replace(hinge, axis=axis, range_deg=(low, high) if sign > 0 else (-high, -low))
+
+
+def _reflected(geom: Geom) -> Geom:
+    w, *axis = geom.quat
+    turned = _times((axis[0], axis[1], axis[2]), AXIAL)
+    return replace(geom, pos=_times(geom.pos, POLAR), quat=(w, *turned))
+
+
+def _order(limbs: Sequence[Limb], names: Sequence[str]) -> list[int]:
+    """The limbs' indices in the order of the body tree, siblings as `names` lists them."""
+    place = {name: i for i, name in enumerate(names)}
+    index = {limb.name: i for i, limb in enumerate(limbs)}
+    order: list[int] = []
+    waiting = [limbs[0].name]
+    while waiting:
+        name = waiting.pop()
+        order.append(index[name])
+        below = [limb.name for limb in limbs if limb.parent == name]
+        below.sort(key=lambda one: place.get(one, index[one]), reverse=True)
+        waiting += below
+    return order
+
+
+def _times(vector: Vec3, factors: Vec3) -> Vec3:
+    # Adding 0 turns -0.0 into 0.0.
+    x, y, z = (a * b + 0.0 for a, b in zip(vector, factors, strict=True))
+    return (x, y, z)
