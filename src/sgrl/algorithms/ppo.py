@@ -101,6 +101,10 @@ class PpoConfig:
         return max(0.0, 1.0 - body.physics.timestep * PHYSICS_STEPS / seconds)
 
 
+MIRROR_WEIGHT = 1.0
+"""What it is worth in the loss that the policy does in the mirror the image of what it did."""
+
+
 REPORTS: tuple[str, ...] = (
     "policy_loss",
     "value_loss",
@@ -131,6 +135,9 @@ class Batch:
     """(rows,), in units of the value function."""
     moving: Tensor
     """(rows, motors): 1 for motors that move something, 0 for others and in the padding."""
+    model: Tensor | None = None
+    """(rows, motors), with `mirror`: the image of what the policy did where it was, to do likewise;
+    not a number for rows that are no image."""
     first: bool = False
     """Of a rollout: the policy has not changed yet, so that nothing can be told from that."""
 
@@ -277,6 +284,7 @@ class Ppo:
         log_std = self.policy.log_std.detach().clone()
         if self.config.mirror:
             images = self._images(flat, row_body, seen)
+            flat["model"] = np.full_like(flat["means"], np.nan)
             flat = {name: np.concatenate((own, images[name])) for name, own in flat.items()}
         own_rows = [np.flatnonzero(row_body == body) for body in range(len(self.bodies))]
         count = max(1, round(steps * copies / self.config.batch))
@@ -308,9 +316,11 @@ class Ppo:
         Their means are the policy's own: it starts no further from itself in the mirror.
         """
         images = {name: array.copy() for name, array in flat.items()}
+        images["model"] = np.zeros_like(flat["means"])
         for body, mirror in enumerate(self._mirrors):
             own, motors = row_body == body, mirror.body.num_actions
             images["actions"][own, :motors] = mirror.actions(flat["actions"][own, :motors])
+            images["model"][own, :motors] = mirror.actions(flat["means"][own, :motors])
             images["moving"][own, :motors] = np.abs(mirror.actions(flat["moving"][own, :motors]))
         first = seen.layout.num_rows - len(row_body)
         parts = max(1, round(len(row_body) / self.config.batch))
@@ -340,6 +350,9 @@ class Ppo:
         gain = torch.minimum(ratio * batch.advantages, bounded * batch.advantages)
         excess = (unbounded.square() * batch.moving).sum(dim=1) / batch.moving.sum(dim=1)
         policy_loss = (config.restraint * excess - gain).mean() - config.entropy * log_std.mean()
+        if batch.model is not None:
+            unlike = self._unlikeness(batch.model, means) * batch.moving
+            policy_loss = policy_loss + MIRROR_WEIGHT * unlike.sum(dim=1).mean()
         value = layout.row_mean(self.value(batch.rows))
         value_loss = 0.5 * (value - batch.returns).square().mean()
         with torch.no_grad():
@@ -365,6 +378,17 @@ class Ppo:
         )
         self.updates += 1
         return report
+
+    def _unlikeness(self, model: Tensor, means: Tensor) -> Tensor:
+        """How far the policy in the mirror is from the image of what it did, as a divergence:
+        (rows, motors), 0 for rows that are no image.
+
+        Advantages alone would not lead it there: of actions that are far from its own they tell
+        which was better, not that all of them were good.
+        """
+        spread = _per_hinge(self.policy.log_std.detach(), means.shape[1])
+        away = (means - torch.where(model.isnan(), means, model)) * (-spread).exp()
+        return 0.5 * away.square()
 
     def _follow_divergence(self, kl: float) -> None:
         """Slower where the policy has changed too much, faster where too little."""

@@ -1,0 +1,119 @@
+"""PPO that learns from half of what was lived through as if in a mirror."""
+
+from contextlib import closing
+
+import numpy as np
+import pytest
+import torch
+
+from sgrl.algorithms.ppo import Ppo, PpoConfig
+from sgrl.algorithms.rollout import Rollout, Step
+from sgrl.envs.observation import AXES, FEATURES, TARGET, mirrored
+from sgrl.envs.vector import LocomotionVectorEnv
+from sgrl.models.batch import LimbBatch
+from sgrl.models.set import SetConfig
+from sgrl.morphology import get_body
+from sgrl.morphology.mirror import mirror_of
+
+from .test_ppo import random_rollout
+
+BODIES = SIDED, EVEN = tuple(
+    get_body(name) for name in ("3d_humanoid_8_left_knee", "3d_hopper_5_full")
+)
+SMALL = SetConfig(layers=1, embedding=16, hidden=16, matrix_hidden=16)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+
+
+def make(bodies, **config):
+    return Ppo("set", "fast", bodies, PpoConfig(mirror=True, **config), network=SMALL)
+
+
+def test_half_of_every_body_is_seen_in_the_mirror_with_the_same_worth():
+    ppo = make(BODIES, epochs=2, batch=24)
+    rollout, body_index = random_rollout(ppo, copies=3)
+    batches = list(ppo.batches(rollout, body_index, np.random.default_rng(0)))
+    assert len(batches) == 4
+    assert len({id(batch.rows.layout) for batch in batches}) == 1
+    lived = rollout.actions.reshape(-1, rollout.actions.shape[-1])
+    observed = rollout.observations[:-1].reshape(len(lived), -1)
+    row_body = np.tile(body_index, len(lived) // len(body_index))
+    plain = Ppo("set", "fast", BODIES, PpoConfig(epochs=1, batch=1000), network=SMALL)
+    plain.load(ppo.weights())
+    (whole,) = plain.batches(rollout, body_index, np.random.default_rng(0))
+    worth = {
+        tuple(a): v.item() for a, v in zip(whole.actions.numpy(), whole.advantages, strict=True)
+    }
+    for epoch in (batches[:2], batches[2:]):
+        used = []
+        for batch in epoch:
+            bodies = batch.rows.layout.bodies
+            names = [bodies[i].name for i in batch.rows.layout.row_body]
+            assert names[:12] == [SIDED.name] * 6 + [f"{SIDED.name}_mirrored"] * 6
+            assert names[12:] == [EVEN.name] * 12
+            for place, action in enumerate(batch.actions.numpy()):
+                body, image = (SIDED, EVEN)[place >= 12], place % 12 >= 6
+                mirror = mirror_of(body)
+                back = action.copy()
+                if image:
+                    there = mirror_of(mirror.body)
+                    back[: body.num_actions] = there.actions(action[: body.num_actions])
+                (row,) = np.flatnonzero((lived == back).all(axis=1))
+                used.append(row)
+                assert row_body[row] == (place >= 12)
+                seen = observed[row, : body.num_limbs * FEATURES]
+                seen = mirrored(seen, mirror) if image else seen
+                alone = LimbBatch.from_flat(
+                    torch.from_numpy(seen[None]), mirror.body if image else body
+                )
+                mine = batch.rows.select(np.array([place]))
+                torch.testing.assert_close(mine.vectors, alone.vectors)
+                torch.testing.assert_close(mine.scalars, alone.scalars)
+                # The policy's own in both: how it would have acted in the mirror.
+                means = alone.layout.actions_to_rows(ppo.policy.actor(alone))[0].detach()
+                torch.testing.assert_close(batch.means[place, : body.num_actions], means)
+                # And how it did act, as the mirror shows it.
+                model = batch.model[place, : body.num_actions].numpy()
+                did = rollout.means.reshape(len(lived), -1)[row, : body.num_actions]
+                expected = mirror.actions(did) if image else np.full_like(did, np.nan)
+                np.testing.assert_array_equal(model, expected)
+                assert batch.advantages[place].item() == pytest.approx(worth[tuple(back)], abs=1e-5)
+        assert sorted(used) == list(range(len(lived)))
+
+
+def test_what_a_body_learns_its_image_knows():
+    """The knee follows the side on which the target lies, which the mirror swaps."""
+    with closing(LocomotionVectorEnv((SIDED,), 256, threads=1)) as env:
+        seen, _ = env.reset(seed=0)
+    limbs = seen.reshape(len(seen), -1, FEATURES)
+    wanted = 0.5 * (limbs[:, 2, TARGET] * limbs[:, 2, AXES][:, 3:6]).sum(axis=1)
+    knee = 4  # the y hinge of the right shin
+
+    def error_of_the_image(mirror: bool) -> float:
+        torch.manual_seed(1)
+        config = PpoConfig(rollout=1, epochs=4, batch=128, learning_rate=1e-3, mirror=mirror)
+        ppo = Ppo("set", "fast", (SIDED,), config)
+        body_index, rng = np.zeros(len(seen), np.int64), np.random.default_rng(0)
+        rollout = Rollout(1, len(seen), seen.shape[1], SIDED.num_actions)
+        for _ in range(12):
+            actions, means = ppo.act(seen, body_index, rng)
+            rewards = -np.square(actions[:, knee] - wanted).astype(float)
+            ended = np.ones(len(seen), bool)
+            rollout.add(Step(seen, actions, rewards, seen, seen, ended, ended, means))
+            for batch in ppo.batches(rollout, body_index, rng):
+                ppo.update(batch)
+            rollout.clear()
+        image = mirror_of(SIDED)
+        batch = LimbBatch.from_flat(torch.from_numpy(mirrored(seen, image)), image.body)
+        with torch.no_grad():
+            found = batch.layout.actions_to_rows(ppo.policy.actor(batch)).numpy()
+        back = mirror_of(image.body).actions(found)
+        return float(np.square(back[:, knee] - wanted).mean())
+
+    at_rest = float(np.square(wanted).mean())
+    assert error_of_the_image(mirror=True) < 0.3 * at_rest
+    assert error_of_the_image(mirror=False) > at_rest
