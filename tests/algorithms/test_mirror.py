@@ -12,8 +12,7 @@ from sgrl.envs.observation import AXES, FEATURES, TARGET, mirrored
 from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.models.batch import LimbBatch
 from sgrl.models.set import SetConfig
-from sgrl.morphology import get_body
-from sgrl.morphology.mirror import mirror_of
+from sgrl.morphology import get_body, mirror_of
 
 from .test_ppo import random_rollout
 

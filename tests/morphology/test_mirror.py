@@ -10,8 +10,8 @@ import pytest
 import sgrl
 from sgrl.envs.observation import mirrored
 from sgrl.envs.single import LocomotionEnv
-from sgrl.morphology import FULL_BODIES, Morphology, body_names, get_body
-from sgrl.morphology.mirror import mirror_of, other_side
+from sgrl.morphology import FULL_BODIES, Morphology, body_names, get_body, mirror_of
+from sgrl.morphology.mirror import other_side
 
 MIRRORED_PAIRS = [
     ("3d_humanoid_7_right_leg", "3d_humanoid_7_left_leg"),

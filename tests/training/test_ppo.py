@@ -70,6 +70,30 @@ def test_killed_and_resumed_is_the_same_to_the_bit(whole: Path, tmp_path: Path) 
     assert_same_run(run, whole)
 
 
+def test_in_the_mirror_it_learns_otherwise_and_resumes_to_the_bit(
+    whole: Path, tmp_path: Path
+) -> None:
+    settings = replace(PPO, ppo=replace(PPO.ppo, mirror=True), runs=tmp_path, steps=480)
+    at_once = train(replace(settings, name="at_once"))
+    in_two = train(replace(settings, name="in_two", steps=240))
+    train(TrainSettings(resume=in_two, steps=480))
+    assert_same_run(in_two, at_once)
+    assert read_metrics(at_once)[:5] != read_metrics(whole)[:5]
+
+
+def test_a_network_of_one_body_has_no_other_in_the_mirror() -> None:
+    sided = replace(
+        PPO,
+        method="monolithic",
+        network=None,
+        bodies=("3d_walker_5_left_knee",),
+        ppo=PpoConfig(mirror=True),
+    )
+    with pytest.raises(ValueError, match="another one in the mirror"):
+        resolve_settings(sided)
+    resolve_settings(replace(sided, bodies=("3d_walker_7_full",)))
+
+
 def test_asked_to_stop_it_finishes_its_rollout(whole: Path, tmp_path: Path) -> None:
     settings = replace(PPO, runs=tmp_path / "runs", name="stopped", checkpoint_every=10_000)
     given = tmp_path / "settings.json"
@@ -99,7 +123,6 @@ def test_the_policy_is_read_back_with_its_statistics(whole: Path) -> None:
     seen, _ = env.reset(seed=5)
     wide = np.zeros((3, env.limb_mask.shape[1] * FEATURES), np.float32)
     wide[:, : seen.shape[1]] = seen
-    ppo.bodies = (body,)
     _, means = ppo.act(wide, np.zeros(3, np.int64), np.random.default_rng(0))
     assert np.allclose(policy.act(seen, body), means, atol=1e-6)
     ppo.normaliser.scale.fill_(1.0)

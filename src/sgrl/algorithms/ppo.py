@@ -29,8 +29,7 @@ from sgrl.models.batch import LimbBatch
 from sgrl.models.methods import Config, make_policy, make_value
 from sgrl.models.network import NUM_HINGES
 from sgrl.models.normaliser import Normaliser
-from sgrl.morphology import Morphology
-from sgrl.morphology.mirror import mirror_of
+from sgrl.morphology import Morphology, mirror_of
 
 HORIZONS = {"hopper": 2.0, "walker": 2.0, "humanoid": 2.0, "cheetah": 4.0}
 """Seconds that a family looks ahead."""

@@ -2,6 +2,7 @@
 
 from sgrl.morphology.body import Geom, Hinge, Limb, Morphology, Physics, Surface
 from sgrl.morphology.compile import compile_model, to_spec
+from sgrl.morphology.mirror import Mirror, mirror_of
 from sgrl.morphology.table import (
     COLLECTIONS,
     FULL_BODIES,
@@ -23,6 +24,7 @@ __all__ = [
     "Geom",
     "Hinge",
     "Limb",
+    "Mirror",
     "Morphology",
     "Physics",
     "Surface",
@@ -30,6 +32,7 @@ __all__ = [
     "compile_model",
     "get_body",
     "get_collection",
+    "mirror_of",
     "resolve_bodies",
     "to_spec",
 ]

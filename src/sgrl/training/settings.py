@@ -18,7 +18,7 @@ from sgrl.algorithms.ppo import PpoConfig
 from sgrl.algorithms.td3 import Td3Config
 from sgrl.envs.task import Variant
 from sgrl.models.methods import OURS, Config, get_method
-from sgrl.morphology import Morphology, get_body, resolve_bodies
+from sgrl.morphology import Morphology, get_body, mirror_of, resolve_bodies
 
 DEFAULT_STEPS = {"td3": 1_000_000, "ppo": 5_000_000}
 DEFAULT_BUFFER = 10_000_000
@@ -141,6 +141,12 @@ def resolve_settings(settings: TrainSettings) -> TrainSettings:
     if method.one_body and len(names) > 1:
         raise ValueError(
             f"{settings.method} is made for exactly one body, not for these {len(names)}"
+        )
+    sided = [body.name for body in bodies if mirror_of(body).body != body]
+    if settings.ppo.mirror and method.one_body and sided:
+        raise ValueError(
+            f"{settings.method} is made for one body, and {sided[0]} is another one in the mirror: "
+            "leave --ppo.mirror out, or take set, swat, amorpheus or smp"
         )
     _check_numbers(settings)
     _check_packages(settings)
