@@ -73,7 +73,7 @@ def test_killed_and_resumed_is_the_same_to_the_bit(whole: Path, tmp_path: Path) 
 def test_in_the_mirror_it_learns_otherwise_and_resumes_to_the_bit(
     whole: Path, tmp_path: Path
 ) -> None:
-    settings = replace(PPO, ppo=replace(PPO.ppo, mirror=True), runs=tmp_path, steps=480)
+    settings = replace(PPO, ppo=replace(PPO.ppo, mirror=0.3), runs=tmp_path, steps=480)
     at_once = train(replace(settings, name="at_once"))
     in_two = train(replace(settings, name="in_two", steps=240))
     train(TrainSettings(resume=in_two, steps=480))
@@ -87,7 +87,7 @@ def test_a_network_of_one_body_has_no_other_in_the_mirror() -> None:
         method="monolithic",
         network=None,
         bodies=("3d_walker_5_left_knee",),
-        ppo=PpoConfig(mirror=True),
+        ppo=PpoConfig(mirror=0.3),
     )
     with pytest.raises(ValueError, match="another one in the mirror"):
         resolve_settings(sided)
