@@ -86,3 +86,12 @@ def test_a_body_of_ones_own_has_an_image() -> None:
     limper = sgrl.get_body("3d_cheetah_14_full").cut("left_fthigh")
     image = mirror_of(limper).body
     assert image.limb_names == sgrl.get_body("3d_cheetah_14_full").cut("right_fthigh").limb_names
+
+
+def test_a_lopsided_body_is_another_one_in_the_mirror_whatever_its_limbs_are_called() -> None:
+    hopper = get_body("3d_hopper_5_full")
+    torso, thigh, *rest = hopper.limbs
+    lopsided = replace(hopper, limbs=(torso, replace(thigh, pos=(0.0, 0.05, -0.2)), *rest))
+    image = mirror_of(lopsided).body
+    assert image != lopsided
+    assert image.limb("thigh").pos == (0.0, -0.05, -0.2)

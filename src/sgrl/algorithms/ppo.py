@@ -20,16 +20,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sgrl.algorithms.descent import descend, finite, make_optimiser
+from sgrl.algorithms.mirroring import Mirroring, second_half_from
 from sgrl.algorithms.returns import ReturnScale
-from sgrl.algorithms.rollout import Rollout, generalised_advantages
+from sgrl.algorithms.rollout import Array, Rollout, generalised_advantages
 from sgrl.algorithms.weights import load_weights, weights_of
-from sgrl.envs.observation import FEATURES, mirrored
+from sgrl.envs.observation import FEATURES
 from sgrl.envs.task import PHYSICS_STEPS
 from sgrl.models.batch import LimbBatch
 from sgrl.models.methods import Config, make_policy, make_value
 from sgrl.models.network import NUM_HINGES
 from sgrl.models.normaliser import Normaliser
-from sgrl.morphology import Morphology, mirror_of
+from sgrl.morphology import Morphology
 
 HORIZONS = {"hopper": 2.0, "walker": 2.0, "humanoid": 2.0, "cheetah": 4.0}
 """Seconds that a family looks ahead."""
@@ -169,11 +170,7 @@ class Ppo:
         for row, body in zip(self._moving, self.bodies, strict=True):
             gears = [hinge.gear for limb in body.limbs for hinge in limb.hinges]
             row[: len(gears)] = np.array(gears) != 0.0
-        # Of each body the one that is seen in its place: itself, or further on its mirror image.
-        self._mirrors = [mirror_of(body) for body in self.bodies] if config.mirror else []
-        images = [one.body for one in self._mirrors]
-        self._seen = list(dict.fromkeys((*self.bodies, *images)))
-        self._image_index = np.array([self._seen.index(image) for image in images], np.int64)
+        self._mirroring = Mirroring(self.bodies) if config.mirror else None
         self._start_optimisers()
         self.updates = 0
         """Gradient steps so far."""
@@ -186,9 +183,10 @@ class Ppo:
     def _batch(self, observations: NDArray[np.float32], row_body: NDArray[np.int64]) -> LimbBatch:
         """Of raw observations (rows, width)."""
         rows = self.normaliser(torch.from_numpy(observations).to(self.device))
-        if len(self._seen) == 1:
-            return LimbBatch.from_flat(rows, self._seen[0])
-        return LimbBatch.from_padded(rows, self._seen, row_body)
+        bodies = self.bodies if self._mirroring is None else self._mirroring.bodies
+        if len(bodies) == 1:
+            return LimbBatch.from_flat(rows, bodies[0])
+        return LimbBatch.from_padded(rows, bodies, row_body)
 
     @torch.no_grad()
     def act(
@@ -214,13 +212,10 @@ class Ppo:
         steps, copies, width = rollout.observations.shape
         rows = rollout.observations.reshape(steps * copies, width)
         row_body = np.tile(body_index, steps)
-        if self.config.mirror:
-            images = np.zeros_like(rows[:-copies])
-            for body, mirror in enumerate(self._mirrors):
-                own, numbers = row_body[:-copies] == body, mirror.body.num_limbs * FEATURES
-                images[own, :numbers] = mirrored(rows[:-copies][own, :numbers], mirror)
-            rows = np.concatenate((rows, images))
-            row_body = np.concatenate((row_body, self._image_index[row_body[:-copies]]))
+        if self._mirroring is not None:
+            lived, of = rows[:-copies], row_body[:-copies]
+            rows = np.concatenate((rows, self._mirroring.observations(lived, of)))
+            row_body = np.concatenate((row_body, self._mirroring.image_index[of]))
         return self._batch(rows, row_body)
 
     def advantages(
@@ -278,8 +273,8 @@ class Ppo:
             "moving": self._moving[row_body],
         }
         log_std = self.policy.log_std.detach().clone()
-        if self.config.mirror:
-            images = self._images(flat, row_body, seen)
+        if self._mirroring is not None:
+            images = self._images(flat, row_body, seen, self._mirroring)
             flat["model"] = np.full_like(flat["means"], np.nan)
             flat = {name: np.concatenate((own, images[name])) for name, own in flat.items()}
         own_rows = [np.flatnonzero(row_body == body) for body in range(len(self.bodies))]
@@ -290,10 +285,8 @@ class Ppo:
             # Bodies in the same order and shares in every batch, which so have one layout.
             shares = [np.array_split(order.permutation(rows), count) for rows in own_rows]
             for parts in zip(*shares, strict=True):
-                if self.config.mirror:  # the second half of each part
-                    parts = [
-                        np.r_[p[: len(p) // 2], p[len(p) // 2 :] + len(row_body)] for p in parts
-                    ]
+                if self._mirroring is not None:
+                    parts = [second_half_from(len(row_body), part) for part in parts]
                 rows = np.concatenate(parts)
                 where = np.where(rows < len(row_body), rows, rows + copies)  # among those seen
                 chosen = {name: array[rows] for name, array in flat.items()}
@@ -303,30 +296,29 @@ class Ppo:
 
     def _images(
         self,
-        flat: Mapping[str, NDArray[np.float32]],
+        flat: Mapping[str, Array],
         row_body: NDArray[np.int64],
         seen: LimbBatch,
-    ) -> dict[str, NDArray[np.float32]]:
-        """The mirror images of what was done, which have the same advantages and returns.
+        mirroring: Mirroring,
+    ) -> dict[str, Array]:
+        """The images of what was done, which have the same advantages and returns.
 
-        Their means are the policy's own: it starts no further from itself in the mirror.
+        Their means are the policy's own, so that it starts from itself in the mirror, too.
         """
-        images = {name: array.copy() for name, array in flat.items()}
-        images["model"] = np.zeros_like(flat["means"])
-        for body, mirror in enumerate(self._mirrors):
-            own, motors = row_body == body, mirror.body.num_actions
-            images["actions"][own, :motors] = mirror.actions(flat["actions"][own, :motors])
-            images["model"][own, :motors] = mirror.actions(flat["means"][own, :motors])
-            images["moving"][own, :motors] = np.abs(mirror.actions(flat["moving"][own, :motors]))
+        lived = np.arange(len(row_body))
         first = seen.layout.num_rows - len(row_body)
-        parts = max(1, round(len(row_body) / self.config.batch))
-        for rows in np.array_split(np.arange(len(row_body)), parts):
+        means = np.zeros_like(flat["means"])
+        for rows in np.array_split(lived, max(1, round(len(lived) / self.config.batch))):
             batch = seen.select(first + rows)
             with torch.no_grad():
-                means = batch.layout.actions_to_rows(self.policy.actor(batch))
-            images["means"][rows] = 0.0
-            images["means"][rows, : means.shape[1]] = means.cpu().numpy()
-        return images
+                found = batch.layout.actions_to_rows(self.policy.actor(batch))
+            means[rows, : found.shape[1]] = found.cpu().numpy()
+        return dict(flat) | {
+            "actions": mirroring.actions(flat["actions"], row_body),
+            "means": means,
+            "moving": np.abs(mirroring.actions(flat["moving"], row_body)),
+            "model": mirroring.actions(flat["means"], row_body),
+        }
 
     def update(self, batch: Batch) -> dict[str, float]:
         """One gradient step of policy and value function; gives `REPORTS`.

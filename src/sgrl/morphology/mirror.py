@@ -65,11 +65,26 @@ def mirror_of(body: Morphology) -> Mirror:
     limbs, signs = zip(*(_image(limb, model) for limb in body.limbs), strict=True)
     order = _order(limbs, model.limb_names)
     image = replace(body, name=f"{body.name}_mirrored", limbs=tuple(limbs[i] for i in order))
-    if image.limb_names == body.limb_names:
-        # The same to all that look at limbs and axes. Published left and right sides differ in
-        # some armatures.
+    if _alike(image, body):
         image = body
     return Mirror(image, np.array(order), np.array([signs[i] for i in order]))
+
+
+def _alike(image: Morphology, body: Morphology) -> bool:
+    """Whether it has the same limbs in the same places, on the same hinges.
+
+    Not all that physics knows: published left and right sides differ in some armatures.
+    """
+
+    def facts(limbs: Sequence[Limb]) -> list[float]:
+        hinges = [hinge for limb in limbs for hinge in limb.hinges]
+        places = [(*limb.pos, *limb.anchor) for limb in limbs]
+        return [x for row in places for x in row] + [
+            x for hinge in hinges for x in (*hinge.axis, *hinge.range_deg)
+        ]
+
+    same = image.limb_names == body.limb_names
+    return same and np.allclose(facts(image.limbs), facts(body.limbs), atol=1e-6)
 
 
 def other_side(name: str) -> str:
