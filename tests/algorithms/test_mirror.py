@@ -38,50 +38,58 @@ def test_half_of_every_body_is_seen_in_the_mirror_with_the_same_worth():
     batches = list(ppo.batches(rollout, body_index, np.random.default_rng(0)))
     assert len(batches) == 4
     assert len({id(batch.rows.layout) for batch in batches}) == 1
-    lived = rollout.actions.reshape(-1, rollout.actions.shape[-1])
-    observed = rollout.observations[:-1].reshape(len(lived), -1)
-    row_body = np.tile(body_index, len(lived) // len(body_index))
+    done = rollout.actions.reshape(-1, rollout.actions.shape[-1])
+    observed = rollout.observations[:-1].reshape(len(done), -1)
     plain = Ppo("set", "fast", BODIES, PpoConfig(epochs=1, batch=1000), network=SMALL)
     plain.load(ppo.weights())
     (whole,) = plain.batches(rollout, body_index, np.random.default_rng(0))
-    worth = {
-        tuple(a): v.item() for a, v in zip(whole.actions.numpy(), whole.advantages, strict=True)
-    }
-    for epoch in (batches[:2], batches[2:]):
-        used = []
-        for batch in epoch:
-            bodies = batch.rows.layout.bodies
-            names = [bodies[i].name for i in batch.rows.layout.row_body]
-            assert names[:12] == [SIDED.name] * 6 + [f"{SIDED.name}_mirrored"] * 6
-            assert names[12:] == [EVEN.name] * 12
-            for place, action in enumerate(batch.actions.numpy()):
-                body, image = (SIDED, EVEN)[place >= 12], place % 12 >= 6
-                mirror = mirror_of(body)
-                back = action.copy()
-                if image:
-                    there = mirror_of(mirror.body)
-                    back[: body.num_actions] = there.actions(action[: body.num_actions])
-                (row,) = np.flatnonzero((lived == back).all(axis=1))
-                used.append(row)
-                assert row_body[row] == (place >= 12)
-                seen = observed[row, : body.num_limbs * FEATURES]
-                seen = mirrored(seen, mirror) if image else seen
-                alone = LimbBatch.from_flat(
-                    torch.from_numpy(seen[None]), mirror.body if image else body
-                )
+    order = [int(np.flatnonzero((done == a).all(axis=1))[0]) for a in whole.actions.numpy()]
+    for batch in batches:
+        bodies = batch.rows.layout.bodies
+        names = [bodies[i].name for i in batch.rows.layout.row_body]
+        assert names[:12] == [SIDED.name] * 6 + [f"{SIDED.name}_mirrored"] * 6
+        assert names[12:] == [EVEN.name] * 12
+        images = batch.images
+        assert images.rows.tolist() == [*range(6, 12), *range(18, 24)]
+        assert images.lived.tolist() == [*range(6), *range(12, 18)]
+        for image, lived in zip(images.rows.tolist(), images.lived.tolist(), strict=True):
+            body = (SIDED, EVEN)[lived >= 12]
+            mirror, motors = mirror_of(body), body.num_actions
+            action = batch.actions[lived].numpy()
+            (row,) = np.flatnonzero((done == action).all(axis=1))
+            expected = mirror.actions(action[:motors])
+            np.testing.assert_array_equal(batch.actions[image, :motors], expected)
+            assert not batch.actions[image, motors:].any()
+            seen = observed[row, : body.num_limbs * FEATURES]
+            for place, is_of, what in (
+                (lived, body, seen),
+                (image, mirror.body, mirrored(seen, mirror)),
+            ):
+                alone = LimbBatch.from_flat(torch.from_numpy(what[None].copy()), is_of)
                 mine = batch.rows.select(np.array([place]))
                 torch.testing.assert_close(mine.vectors, alone.vectors)
                 torch.testing.assert_close(mine.scalars, alone.scalars)
-                # The policy's own in both: how it would have acted in the mirror.
+                # The policy's own in both: in the mirror, how it would have acted there.
                 means = alone.layout.actions_to_rows(ppo.policy.actor(alone))[0].detach()
-                torch.testing.assert_close(batch.means[place, : body.num_actions], means)
-                # And how it did act, as the mirror shows it.
-                model = batch.model[place, : body.num_actions].numpy()
-                did = rollout.means.reshape(len(lived), -1)[row, : body.num_actions]
-                expected = mirror.actions(did) if image else np.full_like(did, np.nan)
-                np.testing.assert_array_equal(model, expected)
-                assert batch.advantages[place].item() == pytest.approx(worth[tuple(back)], abs=1e-5)
-        assert sorted(used) == list(range(len(lived)))
+                torch.testing.assert_close(batch.means[place, :motors], means)
+                worth = whole.advantages[order.index(row)]
+                torch.testing.assert_close(batch.advantages[place], worth)
+
+
+def test_a_policy_that_is_its_own_image_is_not_pulled():
+    """And another one is, towards the image of what it does where it was."""
+    ppo = make((EVEN,), epochs=1, batch=1000)
+    rollout, body_index = random_rollout(ppo, copies=3)
+    (batch,) = ppo.batches(rollout, body_index, np.random.default_rng(0))
+    images = batch.images
+    means = torch.randn_like(batch.actions)
+    for image, lived in zip(images.rows.tolist(), images.lived.tolist(), strict=True):
+        means[image] = torch.from_numpy(mirror_of(EVEN).actions(means[lived].numpy()))
+    means.requires_grad_()
+    assert ppo._unlikeness(batch, means).item() == 0.0
+    (ppo._unlikeness(batch, means + torch.randn_like(means))).backward()
+    assert means.grad[images.rows].abs().min() > 0
+    assert not means.grad[images.lived].any()
 
 
 def test_what_a_body_learns_its_image_knows():

@@ -23,6 +23,14 @@ class Mirroring:
         self.image_index = np.array([self.bodies.index(image) for image in images])
         """(bodies given,): where the image of each is in `bodies`."""
 
+        motors = max(body.num_actions for body in bodies)
+        self._sources = np.tile(np.arange(motors), (len(bodies), 1))
+        self._signs = np.zeros((len(bodies), motors), np.float32)
+        for source, sign, mirror in zip(self._sources, self._signs, self._mirrors, strict=True):
+            count = mirror.body.num_actions
+            source[:count] = np.abs(mirror.actions(np.arange(count)))
+            sign[:count] = mirror.actions(np.ones(count))
+
     def observations(self, rows: Array, row_body: NDArray[np.int64]) -> Array:
         """Of observations (rows, width) of bodies `row_body` those of the images."""
         images = np.zeros_like(rows)
@@ -32,14 +40,17 @@ class Mirroring:
         return images
 
     def actions(self, rows: Array, row_body: NDArray[np.int64]) -> Array:
-        """Of actions (rows, motors) those of the images."""
-        images = np.zeros_like(rows)
-        for body, mirror in enumerate(self._mirrors):
-            own, motors = row_body == body, mirror.body.num_actions
-            images[own, :motors] = mirror.actions(rows[own, :motors])
-        return images
+        """Of actions (rows, motors) those of the images; 0 in padding."""
+        sources, signs = self.motors(row_body)
+        return np.take_along_axis(rows, sources, axis=1) * signs
+
+    def motors(self, row_body: NDArray[np.int64]) -> tuple[NDArray[np.int64], Array]:
+        """(rows, motors) each: of an image's motors the one that it is the image of, and the sign
+        that its action has; 0 in padding."""
+        return self._sources[row_body], self._signs[row_body]
 
 
-def second_half_from(offset: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows of which the second half lie as far behind as their images do."""
-    return rows + offset * (np.arange(len(rows)) >= len(rows) // 2)
+def with_images(offset: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The first half of some rows, then their images, which lie `offset` rows behind them."""
+    half = rows[: (len(rows) + 1) // 2]
+    return np.concatenate((half, half + offset))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sgrl.algorithms.descent import descend, finite, make_optimiser
-from sgrl.algorithms.mirroring import Mirroring, second_half_from
+from sgrl.algorithms.mirroring import Mirroring, with_images
 from sgrl.algorithms.returns import ReturnScale
 from sgrl.algorithms.rollout import Array, Rollout, generalised_advantages
 from sgrl.algorithms.weights import load_weights, weights_of
@@ -116,6 +116,20 @@ REPORTS: tuple[str, ...] = (
 
 
 @dataclass(frozen=True)
+class Images:
+    """Rows of a batch that are mirror images of others."""
+
+    rows: Tensor
+    """(images,)."""
+    lived: Tensor
+    """(images,): the rows of which they are the images."""
+    sources: Tensor
+    """(images, motors): of each motor the one that it is the image of."""
+    signs: Tensor
+    """(images, motors): of its action; 0 in the padding."""
+
+
+@dataclass(frozen=True)
 class Batch:
     """Rows of a rollout to learn from."""
 
@@ -132,9 +146,8 @@ class Batch:
     """(rows,), in units of the value function."""
     moving: Tensor
     """(rows, motors): 1 for motors that move something, 0 for others and in the padding."""
-    model: Tensor | None = None
-    """(rows, motors), with `mirror`: the image of what the policy did where it was, to do likewise;
-    not a number for rows that are no image."""
+    images: Images | None = None
+    """With `mirror`: which rows are images, and of what."""
     first: bool = False
     """Of a rollout: the policy has not changed yet, so that nothing can be told from that."""
 
@@ -275,7 +288,6 @@ class Ppo:
         log_std = self.policy.log_std.detach().clone()
         if self._mirroring is not None:
             images = self._images(flat, row_body, seen, self._mirroring)
-            flat["model"] = np.full_like(flat["means"], np.nan)
             flat = {name: np.concatenate((own, images[name])) for name, own in flat.items()}
         own_rows = [np.flatnonzero(row_body == body) for body in range(len(self.bodies))]
         count = max(1, round(steps * copies / self.config.batch))
@@ -286,12 +298,18 @@ class Ppo:
             shares = [np.array_split(order.permutation(rows), count) for rows in own_rows]
             for parts in zip(*shares, strict=True):
                 if self._mirroring is not None:
-                    parts = [second_half_from(len(row_body), part) for part in parts]
+                    parts = [with_images(len(row_body), part) for part in parts]
                 rows = np.concatenate(parts)
                 where = np.where(rows < len(row_body), rows, rows + copies)  # among those seen
                 chosen = {name: array[rows] for name, array in flat.items()}
                 tensors = {n: torch.from_numpy(a).to(self.device) for n, a in chosen.items()}
-                yield Batch(rows=seen.select(where), log_std=log_std, first=first, **tensors)
+                yield Batch(
+                    rows=seen.select(where),
+                    log_std=log_std,
+                    images=self._find_images(rows, row_body),
+                    first=first,
+                    **tensors,
+                )
                 first = False
 
     def _images(
@@ -317,8 +335,18 @@ class Ppo:
             "actions": mirroring.actions(flat["actions"], row_body),
             "means": means,
             "moving": np.abs(mirroring.actions(flat["moving"], row_body)),
-            "model": mirroring.actions(flat["means"], row_body),
         }
+
+    def _find_images(self, rows: NDArray[np.int64], row_body: NDArray[np.int64]) -> Images | None:
+        """Which of the rows that a batch takes are images: those beyond the ones lived through."""
+        if self._mirroring is None:
+            return None
+        images = np.flatnonzero(rows >= len(row_body))
+        lived = rows[images] - len(row_body)
+        place = np.empty(len(row_body), np.int64)
+        place[rows[rows < len(row_body)]] = np.flatnonzero(rows < len(row_body))
+        parts = (images, place[lived], *self._mirroring.motors(row_body[lived]))
+        return Images(*(torch.from_numpy(part).to(self.device) for part in parts))
 
     def update(self, batch: Batch) -> dict[str, float]:
         """One gradient step of policy and value function; gives `REPORTS`.
@@ -338,9 +366,8 @@ class Ppo:
         gain = torch.minimum(ratio * batch.advantages, bounded * batch.advantages)
         excess = (unbounded.square() * batch.moving).sum(dim=1) / batch.moving.sum(dim=1)
         policy_loss = (config.restraint * excess - gain).mean() - config.entropy * log_std.mean()
-        if batch.model is not None:
-            unlike = self._unlikeness(batch.model, means) * batch.moving
-            policy_loss = policy_loss + config.mirror * unlike.sum(dim=1).mean()
+        if batch.images is not None:
+            policy_loss = policy_loss + config.mirror * self._unlikeness(batch, means)
         value = layout.row_mean(self.value(batch.rows))
         value_loss = 0.5 * (value - batch.returns).square().mean()
         with torch.no_grad():
@@ -367,16 +394,18 @@ class Ppo:
         self.updates += 1
         return report
 
-    def _unlikeness(self, model: Tensor, means: Tensor) -> Tensor:
-        """How far the policy in the mirror is from the image of what it did, as a divergence:
-        (rows, motors), 0 for rows that are no image.
+    def _unlikeness(self, batch: Batch, means: Tensor) -> Tensor:
+        """How far the policy in the mirror is from the image of what it does, as a divergence.
 
         Advantages alone would not lead it there: of actions that are far from its own they tell
         which was better, not that all of them were good.
         """
+        assert batch.images is not None, "of a batch with images"
+        images = batch.images
+        model = means.detach()[images.lived].gather(1, images.sources) * images.signs
         spread = _per_hinge(self.policy.log_std.detach(), means.shape[1])
-        away = (means - torch.where(model.isnan(), means, model)) * (-spread).exp()
-        return 0.5 * away.square()
+        away = (means[images.rows] - model) * (-spread).exp()
+        return (0.5 * away.square() * batch.moving[images.rows]).sum(dim=1).mean()
 
     def _follow_divergence(self, kl: float) -> None:
         """Slower where the policy has changed too much, faster where too little."""
