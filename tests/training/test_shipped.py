@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 import sgrl
+from sgrl.envs.observation import mirrored
+from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.models.states import rollout_batch
+from sgrl.morphology import get_body, mirror_of
 from sgrl.symmetry import measure
 from sgrl.training.evaluate import evaluate
 from sgrl.training.run import SHIPPED
@@ -37,3 +41,26 @@ def test_training_has_kept_the_symmetry(name: str) -> None:
     batch = rollout_batch(policy.bodies[:3], 4)
     assert measure(policy.as_function(), batch, group="O_g(3)").error < 1e-9
     assert measure(policy.as_function(), batch, group="tilt").error > 1e-2
+
+
+def lopsidedness(name: str, of: str) -> float:
+    """How far a policy in the mirror is from the image of what it does, over what it does."""
+    policy, body = sgrl.load_policy(name), get_body(of)
+    mirror = mirror_of(body)
+    env = LocomotionVectorEnv((body,), 8, threads=1)
+    seen, _ = env.reset(seed=3)
+    lived = []
+    for _ in range(40):
+        lived.append(seen)
+        seen = env.step(policy.act(seen, body))[0]
+    env.close()
+    rows = np.concatenate(lived)
+    expected = mirror.actions(policy.act(rows, body))
+    found = policy.act(mirrored(rows, mirror), mirror.body)
+    return float(np.sqrt(np.square(found - expected).mean() / np.square(expected).mean()))
+
+
+@pytest.mark.parametrize("body", ["3d_humanoid_7_right_leg", "3d_humanoid_8_left_knee"])
+def test_the_humanoids_that_learned_in_the_mirror_know_their_images(body: str) -> None:
+    assert lopsidedness("set-humanoid", body) < 0.4
+    assert lopsidedness("set-cheetah", "3d_cheetah_12_rightbknee") > 0.8
