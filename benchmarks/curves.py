@@ -99,13 +99,14 @@ def draw(trainings: list[Training], path: Path) -> None:
                 for axes, curves in zip(panels[:, column], (by_steps, by_time), strict=True):
                     draw_line(axes, curves, colour, label)
         panels[0, column].set(title=body, xlabel="thousand steps")
-        panels[0, column].legend(frameon=False, loc="upper left")
         panels[1, column].set(xlabel="minutes of training")
     for axes in panels.flat:
         axes.set_xlim(0, None)
         axes.grid(alpha=0.3)
     for axes in panels[:, 0]:
         axes.set_ylabel("return of training episodes")
+    lines = {line.get_label(): line for axes in panels.flat for line in axes.get_lines()}
+    figure.legend(lines.values(), lines.keys(), loc="outside upper center", ncols=3, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
 
