@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,6 +73,15 @@ def test_one_process_at_a_time(tiny: Make) -> None:
         pass
     with run.locked():
         pass
+
+
+def test_a_process_that_is_about_to_end_is_waited_for(tiny: Make) -> None:
+    run = create_run(resolve_settings(tiny()))
+    held, entered = ExitStack(), threading.Event()
+    held.enter_context(run.locked())
+    threading.Timer(0.3, lambda: (entered.set(), held.close())).start()
+    with run.locked():
+        assert entered.is_set()
 
 
 def test_nowhere_to_write(tiny: Make, tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ from sgrl.training.settings import TrainSettings, settings_from_json, settings_t
 
 SHIPPED = Path(__file__).resolve().parents[1] / "policies"
 """Policies that come with the package, each a small run of its own (see `published`)."""
+PATIENCE = 3.0
+"""Seconds in which a process that was killed is expected to have let go of its run."""
 RECORDED_PACKAGES = ("sgrl", "torch", "numpy", "mujoco", "gymnasium", "safetensors")
 
 
@@ -105,14 +107,23 @@ class Run:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the run; ValueError if another process does. A dead process holds nothing."""
+        """Hold the run; ValueError if another process does.
+
+        A dead process holds nothing, but it may take a moment to die.
+        """
         import fcntl  # here, because reading a run must work where there are no such locks
 
         with open(self.path / "lock", "a", encoding="utf-8") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ValueError(f"another process is training in {self.path}") from None
+            deadline = time.monotonic() + PATIENCE
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        reason = f"another process is training in {self.path}"
+                        raise ValueError(reason) from None
+                    time.sleep(0.05)
             yield
 
 
