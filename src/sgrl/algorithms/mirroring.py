@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from sgrl.algorithms.rollout import Array
 from sgrl.envs.observation import FEATURES, mirrored
 from sgrl.morphology import Morphology, mirror_of
+
+
+@dataclass(frozen=True)
+class Images:
+    """Rows of a batch that are mirror images of others."""
+
+    rows: Tensor
+    """(images,)."""
+    lived: Tensor
+    """(images,): the rows of which they are the images."""
+    sources: Tensor
+    """(images, motors): of each motor the one that it is the image of."""
+    signs: Tensor
+    """(images, motors): of its action; 0 in the padding."""
 
 
 class Mirroring:
@@ -48,6 +65,17 @@ class Mirroring:
         """(rows, motors) each: of an image's motors the one that it is the image of, and the sign
         that its action has; 0 in padding."""
         return self._sources[row_body], self._signs[row_body]
+
+    def find(
+        self, rows: NDArray[np.int64], row_body: NDArray[np.int64], device: torch.device
+    ) -> Images:
+        """Which of the rows that a batch takes are images: those beyond the ones lived through."""
+        is_image = rows >= len(row_body)
+        images, lived = np.flatnonzero(is_image), rows[is_image] - len(row_body)
+        place = np.empty(len(row_body), np.int64)
+        place[rows[~is_image]] = np.flatnonzero(~is_image)
+        parts = (images, place[lived], *self.motors(row_body[lived]))
+        return Images(*(torch.from_numpy(part).to(device) for part in parts))
 
 
 def with_images(offset: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:

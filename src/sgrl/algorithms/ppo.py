@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sgrl.algorithms.descent import descend, finite, make_optimiser
-from sgrl.algorithms.mirroring import Mirroring, with_images
+from sgrl.algorithms.mirroring import Images, Mirroring, with_images
 from sgrl.algorithms.returns import ReturnScale
 from sgrl.algorithms.rollout import Array, Rollout, generalised_advantages
 from sgrl.algorithms.weights import load_weights, weights_of
@@ -70,9 +70,9 @@ class PpoConfig:
     gradient_clip: float = 1.0
     """Largest norm of a gradient, of the policy and of the value function."""
     mirror: float = 0.0
-    """Learn from half of what was lived through as if in a mirror, where left is right and a body
-    its mirror image: the worth of doing there the image of what was done, about 0.3; 0 for no
-    mirror."""
+    """Learn also as if in a mirror, where left is right and a body its mirror image: half of every
+    batch are images of the other half. The worth of doing there the image of what is done here,
+    about 0.3; 0 for no mirror."""
 
     def __post_init__(self) -> None:
         for name in ("rollout", "epochs", "batch"):
@@ -113,20 +113,6 @@ REPORTS: tuple[str, ...] = (
     "value_grad",
 )
 """What a gradient step reports."""
-
-
-@dataclass(frozen=True)
-class Images:
-    """Rows of a batch that are mirror images of others."""
-
-    rows: Tensor
-    """(images,)."""
-    lived: Tensor
-    """(images,): the rows of which they are the images."""
-    sources: Tensor
-    """(images, motors): of each motor the one that it is the image of."""
-    signs: Tensor
-    """(images, motors): of its action; 0 in the padding."""
 
 
 @dataclass(frozen=True)
@@ -253,12 +239,15 @@ class Ppo:
         )
         return advantages, advantages + values[:-1]
 
+    def _chunks(self, rows: int) -> list[NDArray[np.int64]]:
+        """The numbers of so many rows, about a batch at a time."""
+        return np.array_split(np.arange(rows), max(1, round(rows / self.config.batch)))
+
     @torch.no_grad()
     def _values(self, seen: LimbBatch, row_body: NDArray[np.int64]) -> NDArray[np.float64]:
         """(rows,), as rewards count."""
         found = []
-        parts = max(1, round(len(row_body) / self.config.batch))
-        for rows in np.array_split(np.arange(len(row_body)), parts):
+        for rows in self._chunks(len(row_body)):
             batch = seen.select(rows)
             found.append(batch.layout.row_mean(self.value(batch)).cpu().numpy())
         units = np.concatenate(found).astype(np.float64)
@@ -287,8 +276,8 @@ class Ppo:
         }
         log_std = self.policy.log_std.detach().clone()
         if self._mirroring is not None:
-            images = self._images(flat, row_body, seen, self._mirroring)
-            flat = {name: np.concatenate((own, images[name])) for name, own in flat.items()}
+            shown = self._images(flat, row_body, seen, self._mirroring)
+            flat = {name: np.concatenate((own, shown[name])) for name, own in flat.items()}
         own_rows = [np.flatnonzero(row_body == body) for body in range(len(self.bodies))]
         count = max(1, round(steps * copies / self.config.batch))
         count = min(count, *map(len, own_rows))  # every batch has a row of every body
@@ -297,8 +286,10 @@ class Ppo:
             # Bodies in the same order and shares in every batch, which so have one layout.
             shares = [np.array_split(order.permutation(rows), count) for rows in own_rows]
             for parts in zip(*shares, strict=True):
+                images = None
                 if self._mirroring is not None:
                     parts = [with_images(len(row_body), part) for part in parts]
+                    images = self._mirroring.find(np.concatenate(parts), row_body, self.device)
                 rows = np.concatenate(parts)
                 where = np.where(rows < len(row_body), rows, rows + copies)  # among those seen
                 chosen = {name: array[rows] for name, array in flat.items()}
@@ -306,7 +297,7 @@ class Ppo:
                 yield Batch(
                     rows=seen.select(where),
                     log_std=log_std,
-                    images=self._find_images(rows, row_body),
+                    images=images,
                     first=first,
                     **tensors,
                 )
@@ -323,10 +314,9 @@ class Ppo:
 
         Their means are the policy's own, so that it starts from itself in the mirror, too.
         """
-        lived = np.arange(len(row_body))
         first = seen.layout.num_rows - len(row_body)
         means = np.zeros_like(flat["means"])
-        for rows in np.array_split(lived, max(1, round(len(lived) / self.config.batch))):
+        for rows in self._chunks(len(row_body)):
             batch = seen.select(first + rows)
             with torch.no_grad():
                 found = batch.layout.actions_to_rows(self.policy.actor(batch))
@@ -336,17 +326,6 @@ class Ppo:
             "means": means,
             "moving": np.abs(mirroring.actions(flat["moving"], row_body)),
         }
-
-    def _find_images(self, rows: NDArray[np.int64], row_body: NDArray[np.int64]) -> Images | None:
-        """Which of the rows that a batch takes are images: those beyond the ones lived through."""
-        if self._mirroring is None:
-            return None
-        images = np.flatnonzero(rows >= len(row_body))
-        lived = rows[images] - len(row_body)
-        place = np.empty(len(row_body), np.int64)
-        place[rows[rows < len(row_body)]] = np.flatnonzero(rows < len(row_body))
-        parts = (images, place[lived], *self._mirroring.motors(row_body[lived]))
-        return Images(*(torch.from_numpy(part).to(self.device) for part in parts))
 
     def update(self, batch: Batch) -> dict[str, float]:
         """One gradient step of policy and value function; gives `REPORTS`.

@@ -142,10 +142,9 @@ def resolve_settings(settings: TrainSettings) -> TrainSettings:
         raise ValueError(
             f"{settings.method} is made for exactly one body, not for these {len(names)}"
         )
-    sided = [body.name for body in bodies if mirror_of(body).body != body]
-    if settings.ppo.mirror and method.one_body and sided:
+    if settings.ppo.mirror and method.one_body and mirror_of(bodies[0]).body != bodies[0]:
         raise ValueError(
-            f"{settings.method} is made for one body, and {sided[0]} is another one in the mirror: "
+            f"{settings.method} is made for one body, and {names[0]} is another one in the mirror: "
             "leave --ppo.mirror out, or take set, swat, amorpheus or smp"
         )
     _check_numbers(settings)
