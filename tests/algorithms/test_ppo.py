@@ -187,6 +187,22 @@ def test_time_limits_bootstrap_from_the_last_observation_and_falls_do_not():
     assert len(kinds) == 3
 
 
+def test_steps_without_a_fall_are_worth_more_to_learning():
+    plain, careful = (
+        Ppo("set", "fast", (LARGE,), PpoConfig(alive=alive), network=TINY) for alive in (0.0, 5.0)
+    )
+    careful.load(plain.weights())
+    rollout, body_index = random_rollout(plain, copies=6)
+    lived = rollout.rewards.copy()
+    _, more = careful.advantages(rollout, body_index, careful.seen(rollout, body_index))
+    assert np.array_equal(rollout.rewards, lived)
+    assert rollout.terminated.any()
+    assert (rollout.done & ~rollout.terminated).any()
+    rollout.rewards[~rollout.terminated] += 5.0
+    _, expected = plain.advantages(rollout, body_index, plain.seen(rollout, body_index))
+    np.testing.assert_allclose(more, expected)
+
+
 def test_bodies_share_every_batch_and_every_row_comes_once_an_epoch():
     config = PpoConfig(epochs=2, batch=12)
     ppo = Ppo("swat", "fast", BODIES, config, network=SwatConfig(layers=1, embedding=8))
@@ -352,6 +368,7 @@ def test_refuses_what_is_not_a_number_and_changes_nothing():
         ({"trace": 1.5}, "trace must lie between 0 and 1"),
         ({"horizon": -1.0}, "horizon must be positive"),
         ({"entropy": -0.1}, "entropy must not be negative"),
+        ({"alive": -1.0}, "alive must not be negative"),
         ({"restraint": float("nan")}, "restraint must not be negative"),
     ],
 )

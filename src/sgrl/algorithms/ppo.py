@@ -69,6 +69,9 @@ class PpoConfig:
     the weight of their mean square before tanh."""
     gradient_clip: float = 1.0
     """Largest norm of a gradient, of the policy and of the value function."""
+    alive: float = 0.0
+    """What learning adds to the reward of every step that does not end in a fall. Returns are
+    reported without it."""
     mirror: float = 0.0
     """Learn also as if in a mirror, where left is right and a body its mirror image: half of every
     batch are images of the other half. The worth of doing there the image of what is done here,
@@ -88,7 +91,7 @@ class PpoConfig:
             )
         if not 0.0 <= self.trace <= 1.0:
             raise ValueError(f"trace must lie between 0 and 1, not {self.trace}")
-        for name in ("entropy", "restraint", "mirror"):
+        for name in ("entropy", "restraint", "alive", "mirror"):
             if not getattr(self, name) >= 0.0:
                 raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
         if self.horizon is not None and not self.horizon > 0:
@@ -229,7 +232,7 @@ class Ppo:
             found = self._values(self._batch(last.observations, row_body), row_body)
             next_values[last.steps, last.copies] = found
         advantages = generalised_advantages(
-            rollout.rewards,
+            rollout.rewards + self.config.alive * ~rollout.terminated,
             values[:-1],
             next_values,
             rollout.terminated,
