@@ -116,6 +116,8 @@ REPORTS: tuple[str, ...] = (
     "value_grad",
 )
 """What a gradient step reports."""
+_OF_MOTORS = ("actions", "means", "moving")
+"""What a mirror shows otherwise in a `Batch`, beside its rows."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ class Batch:
     actions: Tensor
     """(rows, motors)."""
     means: Tensor
-    """(rows, motors), of the policy that drew them."""
+    """(rows, motors), of the policy that drew them; of images their images."""
     log_std: Tensor
     """(3,), of that policy."""
     advantages: Tensor
@@ -279,7 +281,10 @@ class Ppo:
         }
         log_std = self.policy.log_std.detach().clone()
         if self._mirroring is not None:
-            shown = self._images(flat, row_body, seen, self._mirroring)
+            # The images have the same advantages and returns, and were as likely.
+            shown = {name: self._mirroring.actions(flat[name], row_body) for name in _OF_MOTORS}
+            shown["moving"] = np.abs(shown["moving"])
+            shown = flat | shown
             flat = {name: np.concatenate((own, shown[name])) for name, own in flat.items()}
         own_rows = [np.flatnonzero(row_body == body) for body in range(len(self.bodies))]
         count = max(1, round(steps * copies / self.config.batch))
@@ -306,30 +311,6 @@ class Ppo:
                 )
                 first = False
 
-    def _images(
-        self,
-        flat: Mapping[str, Array],
-        row_body: NDArray[np.int64],
-        seen: LimbBatch,
-        mirroring: Mirroring,
-    ) -> dict[str, Array]:
-        """The images of what was done, which have the same advantages and returns.
-
-        Their means are the policy's own, so that it starts from itself in the mirror, too.
-        """
-        first = seen.layout.num_rows - len(row_body)
-        means = np.zeros_like(flat["means"])
-        for rows in self._chunks(len(row_body)):
-            batch = seen.select(first + rows)
-            with torch.no_grad():
-                found = batch.layout.actions_to_rows(self.policy.actor(batch))
-            means[rows, : found.shape[1]] = found.cpu().numpy()
-        return dict(flat) | {
-            "actions": mirroring.actions(flat["actions"], row_body),
-            "means": means,
-            "moving": np.abs(mirroring.actions(flat["moving"], row_body)),
-        }
-
     def update(self, batch: Batch) -> dict[str, float]:
         """One gradient step of policy and value function; gives `REPORTS`.
 
@@ -353,9 +334,11 @@ class Ppo:
         value = layout.row_mean(self.value(batch.rows))
         value_loss = 0.5 * (value - batch.returns).square().mean()
         with torch.no_grad():
+            # Of what was lived through: in the mirror the policy may never have been its image.
+            lived = slice(None) if batch.images is None else batch.images.lived
             kl = _divergences(batch.means, batch.log_std, means, log_std)
-            kl = (kl * batch.moving).sum(dim=1).mean()
-            clipped = ((ratio - 1.0).abs() > config.clip).float().mean()
+            kl = (kl * batch.moving).sum(dim=1)[lived].mean()
+            clipped = ((ratio[lived] - 1.0).abs() > config.clip).float().mean()
         report = {
             "policy_loss": finite(policy_loss, "policy's loss"),
             "value_loss": finite(value_loss, "value function's loss"),
@@ -377,17 +360,19 @@ class Ppo:
         return report
 
     def _unlikeness(self, batch: Batch, means: Tensor) -> Tensor:
-        """How far the policy in the mirror is from the image of what it does, as a divergence.
+        """How far the policy in the mirror is from the image of what it does: the divergence of
+        each row, or its logarithm where it is large, so that rows far from their images do not
+        drown what was learned from the advantages.
 
-        Advantages alone would not lead it there: of actions that are far from its own they tell
-        which was better, not that all of them were good.
+        Advantages alone would not lead it there: actions that are far from its own are so unlikely
+        that they hardly count.
         """
         assert batch.images is not None, "of a batch with images"
         images = batch.images
         model = means.detach()[images.lived].gather(1, images.sources) * images.signs
         spread = _per_hinge(self.policy.log_std.detach(), means.shape[1])
         away = (means[images.rows] - model) * (-spread).exp()
-        return (0.5 * away.square() * batch.moving[images.rows]).sum(dim=1).mean()
+        return (0.5 * away.square() * batch.moving[images.rows]).sum(dim=1).log1p().mean()
 
     def _follow_divergence(self, kl: float) -> None:
         """Slower where the policy has changed too much, faster where too little."""
