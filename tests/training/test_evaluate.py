@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +13,12 @@ from numpy.typing import NDArray
 import sgrl
 from sgrl.envs import locomotion
 from sgrl.envs.task import Variant
-from sgrl.morphology import Morphology, get_body
+from sgrl.morphology import Morphology, get_body, mirror_of
 from sgrl.training.evaluate import (
     EVALUATION_SEEDS,
     MAX_EPISODES,
     MAX_SEED,
+    InMirror,
     eval_command,
     evaluate,
     evaluation_seeds,
@@ -117,6 +119,32 @@ def test_bodies_of_ones_own_and_collections() -> None:
     assert reported == results
 
 
+def test_a_policy_in_the_mirror_lives_the_image_of_what_it_does_on_the_image() -> None:
+    """From mirror images of a state, with mirror images of a target; `Wave` is not symmetric."""
+    body = get_body("3d_cheetah_12_tail_leftffoot")
+    mirror = mirror_of(body)
+    rng = np.random.default_rng(0)
+    env = sgrl.make_env(mirror.body)
+    qpos, qvel = env.unwrapped.data.qpos.copy(), env.unwrapped.data.qvel.copy()
+    qpos[7:] += rng.uniform(-0.05, 0.05, len(qpos) - 7)
+    target = np.array([50.0, 20.0])
+    start = {"qpos": qpos, "qvel": qvel, "target": target}
+    back = mirror_of(mirror.body)
+    images = back.state(qpos, qvel)
+    image = {"qpos": images[0], "qvel": images[1], "target": target * (1, -1)}
+    found = [
+        evaluate(policy, one, episodes=1, threads=1, options=options, max_episode_steps=8)[0]
+        for policy, one, options in (
+            (Wave(), mirror.body, start),
+            (InMirror(Wave()), body, image),
+            (Wave(), body, image),
+        )
+    ]
+    returns = [result.mean("total_reward") for result in found]
+    assert returns[1] == pytest.approx(returns[0], rel=1e-3)
+    assert returns[2] != pytest.approx(returns[0], rel=1e-2)
+
+
 def test_the_random_policy_is_reproducible() -> None:
     obs, body = np.zeros((50, 123), np.float32), get_body(HOPPER)
     first, again, other = (random_policy(seed).act(obs, body) for seed in (0, 0, 1))
@@ -158,19 +186,24 @@ def test_no_body_and_an_unknown_one_are_refused() -> None:
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, _ = untrained_run(tmp_path)
-    first = eval_command(run.path, (HOPPER,), episodes=3, variant="v2", random=True, threads=1)
+    both: dict[str, Any] = {"episodes": 3, "variant": "v2", "random": True, "mirror": True}
+    first = eval_command(run.path, (HOPPER,), **both, threads=1)
     assert first == run.path / "evaluations" / "001"
     shown = capsys.readouterr()
-    assert shown.out.count(HOPPER) == 2
+    assert shown.out.count(HOPPER) == 3
     assert shown.out.endswith(f"wrote {first}\n")
-    assert shown.err.count("return") == 2
+    assert shown.err.count("return") == 3
     written = json.loads((first / "summary.json").read_text())
-    assert [row["policy"] for row in written["results"]] == ["set", "random"]
+    assert [row["policy"] for row in written["results"]] == [
+        "set",
+        "set in the mirror",
+        "random",
+    ]
     assert {row["variant"] for row in written["results"]} == {"v2"}
     assert written["about"]["checkpoint"] == 100
     assert written["about"]["trained_on"] == [HOPPER, WALKER]
 
-    again = eval_command(run.path, (HOPPER,), episodes=3, variant="v2", random=True, threads=2)
+    again = eval_command(run.path, (HOPPER,), **both, threads=2)
     assert again == run.path / "evaluations" / "002"
     assert (again / "episodes.csv").read_bytes() == (first / "episodes.csv").read_bytes()
 

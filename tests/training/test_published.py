@@ -13,7 +13,7 @@ import pytest
 import sgrl
 from sgrl import cli
 from sgrl.training import published, run
-from sgrl.training.evaluate import evaluate
+from sgrl.training.evaluate import InMirror, evaluate
 from sgrl.training.loop import train
 from sgrl.training.settings import TrainSettings
 
@@ -63,8 +63,18 @@ def test_the_card_reports_every_body_of_the_families(shipped: Path) -> None:
     (expected,) = evaluate(sgrl.load_policy(shipped), HOPPER, variant="v2", episodes=2, threads=1)
     assert rows[HOPPER, "v2"]["total_reward"] == pytest.approx(expected.mean("total_reward"))
     assert rows[HOPPER, "v2"]["length_se"] == pytest.approx(expected.standard_error("length"))
+    # Those with two equal sides, and those of the training, are not tried in the mirror.
+    images = {row["body"]: row for row in card["mirror"]}
+    assert set(relatives) - set(images) == {
+        *(name for name in relatives if "hopper" in name),
+        *(WALKER, "3d_walker_3_left_knee_right_knee", "3d_walker_5_foot", "3d_walker_7_full"),
+    }
+    own = InMirror(sgrl.load_policy(shipped))
+    (expected,) = evaluate(own, "3d_walker_6_right_foot", episodes=2, threads=1)
+    found = images["3d_walker_6_right_foot"]["total_reward"]
+    assert found == pytest.approx(expected.mean("total_reward"))
     text = (shipped / "card.md").read_text()
-    assert text.count("\n| 3d_") == len(relatives)
+    assert text.count("\n| 3d_") == len(relatives) + len(images)
     assert f"| {HOPPER} | yes |" in text
 
 

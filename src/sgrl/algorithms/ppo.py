@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from sgrl.algorithms.descent import descend, finite, make_optimiser
 from sgrl.algorithms.mirroring import Images, Mirroring, with_images
 from sgrl.algorithms.returns import ReturnScale
-from sgrl.algorithms.rollout import Array, Rollout, generalised_advantages
+from sgrl.algorithms.rollout import Rollout, generalised_advantages
 from sgrl.algorithms.weights import load_weights, weights_of
 from sgrl.envs.observation import FEATURES
 from sgrl.envs.task import PHYSICS_STEPS

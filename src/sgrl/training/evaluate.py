@@ -15,9 +15,10 @@ import numpy as np
 import tyro
 from numpy.typing import NDArray
 
+from sgrl.envs.observation import mirrored
 from sgrl.envs.task import MAX_EPISODE_STEPS, Variant
 from sgrl.envs.vector import LocomotionVectorEnv
-from sgrl.morphology import Collection, Morphology, resolve_bodies
+from sgrl.morphology import Collection, Morphology, mirror_of, resolve_bodies
 from sgrl.training.results import BodyResult, Episode, format_mean, format_table, write_results
 
 EVALUATION_SEEDS = 2**62
@@ -67,6 +68,23 @@ class RandomPolicy:
 def random_policy(seed: int = 0) -> RandomPolicy:
     """A baseline for comparison."""
     return RandomPolicy(seed)
+
+
+class InMirror:
+    """A policy that acts on a body as it would on the body's mirror image.
+
+    Physics is the same there, so what a policy can do without a right foot, it can do without
+    the left one in the mirror, though it never learned to.
+    """
+
+    def __init__(self, policy: Acts) -> None:
+        self._policy = policy
+
+    def act(self, obs: NDArray[np.float32], body: Morphology, /) -> NDArray[np.float32]:
+        """The images of the actions for the images of observations (..., limbs * 41)."""
+        image = mirror_of(body)
+        actions = self._policy.act(mirrored(obs, image), image.body)
+        return mirror_of(image.body).actions(actions)
 
 
 def evaluation_seeds(seed: int, episodes: int) -> list[int]:
@@ -203,6 +221,7 @@ def eval_command(
     seed: int = 0,
     yaw: float | None = None,
     random: bool = False,
+    mirror: bool = False,
     threads: int = 0,
     device: str = "cpu",
     out: Path | None = None,
@@ -218,6 +237,7 @@ def eval_command(
         seed: Of the evaluation; its episodes never coincide with those of a training.
         yaw: Start every episode turned by so many radians; uniform if not given.
         random: Add a random policy to compare with.
+        mirror: Add the policy as it acts in the mirror, on each body as on its mirror image.
         threads: Threads of the physics; 0 for all cores.
         device: Where the network runs.
         out: Folder for the results; a new one in the run's `evaluations` if not given.
@@ -232,6 +252,8 @@ def eval_command(
     chosen = resolve_bodies(bodies) or policy.bodies
     variant = variant or policy.settings.variant
     policies: dict[str, Acts] = {policy.method: policy}
+    if mirror:
+        policies[f"{policy.method} in the mirror"] = InMirror(policy)
     if random:
         policies["random"] = random_policy(seed)
     # What ships with the package is not written to.

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from sgrl.envs.task import Variant
-from sgrl.morphology import Morphology, get_body
+from sgrl.morphology import Morphology, get_body, mirror_of
 from sgrl.morphology.table import TABLE
 from sgrl.training.checkpoint import FACTS, WEIGHTS, read_facts
-from sgrl.training.evaluate import evaluate
+from sgrl.training.evaluate import InMirror, evaluate
 from sgrl.training.policy import TrainedPolicy, load_policy, read_policy_weights
 from sgrl.training.results import BodyResult, format_mean
 from sgrl.training.run import SHIPPED, Run, find_run
@@ -144,6 +144,12 @@ def _measured(
             (result,) = evaluate(policy, body, variant=variant, episodes=episodes, threads=threads)
             say(f"{body.name} {variant}: {_cell(result, 'total_reward')}")
             results.append(_summary(result) | {"seen": body.name in seen})
+    images = []
+    for body in relatives:
+        if body.name not in seen and mirror_of(body).body != body:
+            (result,) = evaluate(InMirror(policy), body, episodes=episodes, threads=threads)
+            say(f"{body.name} v1 in the mirror: {_cell(result, 'total_reward')}")
+            images.append(_summary(result))
     facing = []
     for body in [body for body in relatives if body.name in seen and body.name.endswith("_full")]:
         for angle in ANGLES:
@@ -162,6 +168,7 @@ def _measured(
     return {
         "episodes": episodes,
         "results": results,
+        "mirror": images,
         "facing": facing,
     }
 
@@ -222,6 +229,18 @@ def format_card(card: dict[str, Any]) -> str:
             )
         ]
         lines.append(f"| {body} | {'yes' if far['seen'] else 'no'} | {' | '.join(cells)} |")
+    if card.get("mirror"):  # cards of earlier versions have none
+        lines += [
+            "",
+            "The same in the mirror, as the policy would act on the body's mirror image, for "
+            "bodies that it was not trained on:",
+            "",
+            "| body | v1: return | length |",
+            "| --- | ---: | ---: |",
+        ]
+        for row in card["mirror"]:
+            cells = [format_mean(row[n], row[f"{n}_se"]) for n in ("total_reward", "length")]
+            lines.append(f"| {row['body']} | {' | '.join(cells)} |")
     if card["facing"]:
         lines += [
             "",
