@@ -23,7 +23,7 @@ from env_speed import Peers, timed
 from stable_baselines3 import PPO, TD3
 from stable_baselines3.common.env_util import make_vec_env
 
-from sgrl.algorithms.ppo import PpoConfig
+from sgrl.algorithms.ppo_config import PpoConfig
 from sgrl.training.loop import train
 from sgrl.training.metrics import ACTIVITIES
 from sgrl.training.run import Run

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from sgrl.algorithms.ppo import Ppo, PpoConfig
+from sgrl.algorithms.ppo import Ppo
+from sgrl.algorithms.ppo_config import PpoConfig
 from sgrl.algorithms.rollout import Rollout, Step
 from sgrl.envs.observation import AXES, FEATURES, TARGET, mirrored
 from sgrl.envs.vector import LocomotionVectorEnv

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from sgrl.algorithms.ppo import HORIZONS, Batch, Ppo, PpoConfig
+from sgrl.algorithms.ppo import Batch, Ppo
+from sgrl.algorithms.ppo_config import HORIZONS, PpoConfig
 from sgrl.algorithms.returns import ReturnScale
 from sgrl.algorithms.rollout import Rollout, Step
 from sgrl.envs.observation import ANGLES, FEATURES

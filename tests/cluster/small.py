@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from sgrl.algorithms.ppo import PpoConfig
+from sgrl.algorithms.ppo_config import PpoConfig
 from sgrl.algorithms.td3 import Td3Config
 from sgrl.training.settings import TrainSettings
 from tests.training.tiny import TINY

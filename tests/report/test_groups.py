@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sgrl.algorithms.ppo import PpoConfig
+from sgrl.algorithms.ppo_config import PpoConfig
 from sgrl.models.set import SetConfig
 from sgrl.report.groups import Group, differing_settings, make_groups, task_of
 from sgrl.report.runs import read_runs

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sgrl.algorithms.ppo import Ppo, PpoConfig
+from sgrl.algorithms.ppo import Ppo
+from sgrl.algorithms.ppo_config import PpoConfig
 from sgrl.algorithms.td3 import Td3Config
 from sgrl.envs import LocomotionVectorEnv
 from sgrl.envs.observation import FEATURES

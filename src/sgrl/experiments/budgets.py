@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from sgrl.algorithms.ppo import PpoConfig
+from sgrl.algorithms.ppo_config import PpoConfig
 from sgrl.algorithms.td3 import Td3Config
 from sgrl.envs.task import MAX_EPISODE_STEPS
 from sgrl.morphology.table import COLLECTIONS

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import tyro
 
-from sgrl.algorithms.ppo import PpoConfig
+from sgrl.algorithms.ppo_config import PpoConfig
 from sgrl.algorithms.td3 import Td3Config
 from sgrl.envs.task import Variant
 from sgrl.models.methods import OURS, Config, get_method
