@@ -136,7 +136,9 @@ def publish(
         threads: Threads of the physics; 0 for all cores.
     """
     from sgrl.training import published
+    from sgrl.training.policy import act_on_one_thread
 
+    act_on_one_thread()
     published.publish(run, out, episodes=episodes, threads=threads)
     print(f"wrote {out}; see {out / 'card.md'}")
 

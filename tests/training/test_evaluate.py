@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
 import sgrl
@@ -206,6 +207,17 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     again = eval_command(run.path, (HOPPER,), **both, threads=2)
     assert again == run.path / "evaluations" / "002"
     assert (again / "episodes.csv").read_bytes() == (first / "episodes.csv").read_bytes()
+
+
+def test_the_command_leaves_the_cores_to_physics(tmp_path: Path) -> None:
+    run, _ = untrained_run(tmp_path)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        eval_command(run.path, (HOPPER,), episodes=1, threads=2)
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_the_command_takes_the_runs_bodies(tmp_path: Path) -> None:

@@ -245,9 +245,10 @@ def eval_command(
     Returns the folder of the results.
     """
     # Here, because no other part of an evaluation needs torch.
-    from sgrl.training.policy import load_policy
+    from sgrl.training.policy import act_on_one_thread, load_policy
     from sgrl.training.run import SHIPPED
 
+    act_on_one_thread()
     policy = load_policy(run, checkpoint, device)
     chosen = resolve_bodies(bodies) or policy.bodies
     variant = variant or policy.settings.variant

@@ -138,6 +138,16 @@ def load_policy(
     )
 
 
+def act_on_one_thread() -> None:
+    """Let PyTorch have one thread: batches of an evaluation are small, and physics has the others.
+
+    Threads of PyTorch wait for each other after every operation. Beside another busy process an
+    evaluation with more of them than cores were free was seen to take ten times as long. With
+    one, results are the same whatever the machine has.
+    """
+    torch.set_num_threads(1)
+
+
 def read_policy_weights(run: Run, checkpoint: int | None = None) -> tuple[Path, dict[str, Tensor]]:
     """A checkpoint's folder and weights; by default of the newest one that is whole."""
     folders = list_checkpoints(run.checkpoints)
