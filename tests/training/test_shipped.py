@@ -13,7 +13,7 @@ from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.models.states import rollout_batch
 from sgrl.morphology import get_body, mirror_of
 from sgrl.symmetry import measure
-from sgrl.training.evaluate import evaluate
+from sgrl.training.evaluate import InMirror, evaluate
 from sgrl.training.run import SHIPPED
 
 NAMES = sorted(folder.parent.name for folder in SHIPPED.glob("*/card.json"))
@@ -64,3 +64,14 @@ def lopsidedness(name: str, of: str) -> float:
 def test_the_humanoids_that_learned_in_the_mirror_know_their_images(body: str) -> None:
     assert lopsidedness("set-humanoid", body) < 0.4
     assert lopsidedness("set-cheetah", "3d_cheetah_12_rightbknee") > 0.8
+
+
+def test_a_cheetah_that_was_never_trained_on_runs_in_the_mirror() -> None:
+    """It lacks its left front foot; cheetahs without the right one were trained on."""
+    policy = sgrl.load_policy("set-cheetah")
+    as_it_is, in_mirror = (
+        evaluate(each, "3d_cheetah_12_tail_leftffoot", episodes=8, threads=1, max_episode_steps=300)
+        for each in (policy, InMirror(policy))
+    )
+    assert in_mirror[0].mean("total_reward") > 2 * as_it_is[0].mean("total_reward")
+    assert in_mirror[0].mean("length") > 200 > as_it_is[0].mean("length")
