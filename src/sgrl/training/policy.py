@@ -141,7 +141,7 @@ def load_policy(
 def act_on_one_thread() -> None:
     """Let PyTorch have one thread: batches of an evaluation are small, and physics has the others.
 
-    Threads of PyTorch wait for each other after every operation. On two cores, with one or two other
+    Threads of PyTorch wait for each other after every operation. On two cores, beside one or two
     busy processes, an evaluation took 2.6 times as long with two of them as with one; on a quiet
     machine the same. With one, results do not depend on how many cores there are.
     """
