@@ -209,9 +209,9 @@ class Ppo:
         log_std = self.policy.log_std.detach().clone()
         if self._mirroring is not None:
             # The images have the same advantages and returns, and were as likely.
-            shown = {name: self._mirroring.actions(flat[name], row_body) for name in _OF_MOTORS}
+            image_of = self._mirroring.actions
+            shown = flat | {name: image_of(flat[name], row_body) for name in _OF_MOTORS}
             shown["moving"] = np.abs(shown["moving"])
-            shown = flat | shown
             flat = {name: np.concatenate((own, shown[name])) for name, own in flat.items()}
         own_rows = [np.flatnonzero(row_body == body) for body in range(len(self.bodies))]
         count = max(1, round(steps * copies / self.config.batch))

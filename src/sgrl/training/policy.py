@@ -139,7 +139,7 @@ def load_policy(
 
 
 def act_on_one_thread() -> None:
-    """Let PyTorch have one thread: batches of an evaluation are small, and physics has the others.
+    """Let PyTorch have one thread: batches of an evaluation or a few robots are too small to share.
 
     Threads of PyTorch wait for each other after every operation. On two cores, beside one or two
     busy processes, an evaluation took 2.6 times as long with two of them as with one; on a quiet

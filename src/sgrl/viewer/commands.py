@@ -141,10 +141,9 @@ def _simulate(run: str | None, body: tuple[str, ...], variant: Variant, seed: in
     from sgrl.viewer.simulation import Simulation
 
     if run is not None:
-        import torch
+        from sgrl.training.policy import act_on_one_thread
 
-        # Batches of a few robots are too small to share out; more threads only wait.
-        torch.set_num_threads(1)
+        act_on_one_thread()
     driver = load_driver(run, seed)
     return Simulation(driver, _choose(driver, body), variant=variant, seed=seed)
 
