@@ -17,7 +17,7 @@ SIZES = [
     (method, preset)
     for method in METHODS
     for preset in PRESETS
-    if preset == "fast" or get_method(method).fast != get_method(method).paper
+    if preset == "fast" or get_method(method).config(preset) != get_method(method).fast
 ]
 """Methods and presets; a method of one size has one."""
 LISTENING = [size for size in SIZES if size[0].startswith(("set", "swat", "amorpheus"))]

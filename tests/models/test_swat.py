@@ -6,6 +6,7 @@ import torch
 from sgrl.models.attention import MAX_PLACES, RelationBias, TraversalEmbedding
 from sgrl.models.batch import layout_of
 from sgrl.models.network import ACTOR, CRITIC
+from sgrl.models.set import Set, SetConfig
 from sgrl.models.states import random_batch
 from sgrl.models.swat import PRESETS, Swat, SwatConfig
 from sgrl.morphology import get_body
@@ -49,6 +50,31 @@ def test_relation_bias_is_a_linear_map_of_the_relations():
         torch.testing.assert_close(found[1, bin_, part, part], (2 * laplacian - distance).T)
     alone = bias(layout_of((WALKER, HOPPER), [1, 1, 1]).packing)
     torch.testing.assert_close(alone, found[:, 1:, :3, :3])
+
+
+def test_places_and_relations_in_the_whole_body():
+    """The walker without its right foot, limb 3: its left leg is still limbs 4 to 6."""
+    cut, kept = get_body("3d_walker_6_right_foot"), [0, 1, 2, 4, 5, 6]
+    embedding, bias = TraversalEmbedding(6, whole=True), RelationBias(2, whole=True)
+    of_whole = embedding(layout_of((WALKER,), [0]))
+    relations = bias(layout_of((WALKER,), [0]).packing)
+    for bodies, rows, limbs in (((cut,), [0], 0), ((HOPPER, cut), [0, 1], 3)):
+        layout = layout_of(bodies, rows)
+        assert torch.equal(embedding(layout)[limbs:], of_whole[kept])
+        found = bias(layout_of((cut,), [0]).packing)
+        torch.testing.assert_close(found, relations[..., kept, :][..., kept])
+    assert not torch.equal(TraversalEmbedding(6)(layout)[3:], of_whole[kept])
+
+
+@pytest.mark.parametrize(("network", "config"), [(Swat, SwatConfig), (Set, SetConfig)])
+def test_a_network_that_counts_in_the_whole_body(network, config):
+    """It is the same on the full body, and another on one that lacks a limb."""
+    for body, same in ((WALKER, True), (get_body("3d_walker_6_right_foot"), False)):
+        batch, outputs = random_batch((body,), 3), []
+        for whole in (False, True):
+            torch.manual_seed(0)
+            outputs.append(network(config(whole=whole), ACTOR).double()(batch))
+        assert torch.equal(*outputs) == same
 
 
 @pytest.mark.parametrize("structure", [True, False], ids=["swat", "amorpheus"])

@@ -1,10 +1,12 @@
 """Traversals, levels and relations of trees that can be worked out by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from sgrl.morphology import body_names, get_body
-from sgrl.morphology.graph import graph_of
+from sgrl.morphology.graph import graph_of, whole_graph_of
 
 
 def test_structure_of_the_walker():
@@ -67,3 +69,26 @@ def test_worked_out_once_and_read_only():
     assert graph_of(get_body("3d_walker_7_full")) is graph
     with pytest.raises(ValueError, match="read-only"):
         graph.relations[0, 0, 0] = 1.0
+
+
+def test_limbs_keep_their_places_in_the_whole_body():
+    """Without the right foot, the walker's limb 3, its own places and distances change."""
+    full, cut = (get_body(name) for name in ("3d_walker_7_full", "3d_walker_6_right_foot"))
+    kept = [full.limb_names.index(name) for name in cut.limb_names]
+    assert kept == [0, 1, 2, 4, 5, 6]
+    whole, own, found = graph_of(full), graph_of(cut), whole_graph_of(cut)
+    np.testing.assert_array_equal(found.traversals, whole.traversals[kept])
+    np.testing.assert_array_equal(found.relations, whole.relations[kept][:, kept])
+    assert (found.traversals != own.traversals).any(axis=0).all()
+    assert not np.allclose(found.relations, own.relations)
+    assert found.parents.tolist() == own.parents.tolist()  # who hangs on whom is its own affair
+
+
+def test_a_full_body_and_a_strange_one_have_their_own_places():
+    full = get_body("3d_walker_7_full")
+    np.testing.assert_array_equal(whole_graph_of(full).traversals, graph_of(full).traversals)
+    limbs = tuple(
+        replace(limb, name="fin") if limb.name == "left_foot" else limb for limb in full.limbs
+    )
+    strange = replace(full, name="strange", limbs=limbs).cut("right_foot")
+    assert whole_graph_of(strange) is graph_of(strange)

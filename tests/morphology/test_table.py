@@ -2,7 +2,15 @@
 
 import pytest
 
-from sgrl.morphology import COLLECTIONS, TABLE, get_body, get_collection, resolve_bodies
+from sgrl.envs.task import task_for
+from sgrl.morphology import (
+    COLLECTIONS,
+    TABLE,
+    get_body,
+    get_collection,
+    mirror_of,
+    resolve_bodies,
+)
 
 SIZES = {
     "3d_hopper++": (3, 0),
@@ -42,6 +50,38 @@ def test_bodies_from_names_collections_and_values():
     bodies = resolve_bodies(["3d_hopper++", "3d_walker_7_full", own])
     assert [body.name for body in bodies][:3] == list(get_collection("3d_hopper++").train)
     assert bodies[3:] == (get_body("3d_walker_7_full"), own)
+
+
+def test_mirror_images_by_name():
+    sided = get_body("3d_walker_6_right_foot")
+    image = get_body("3d_walker_6_right_foot_mirrored")
+    assert image == mirror_of(sided).body
+    assert "left_foot" not in image.limb_names
+    assert "right_foot" in image.limb_names
+    assert mirror_of(image).body == sided
+    assert resolve_bodies([image.name]) == (image,)
+    with pytest.raises(ValueError, match="3d_walker_7_full is its own mirror image"):
+        get_body("3d_walker_7_full_mirrored")
+    with pytest.raises(ValueError, match="did you mean"):
+        get_body("3d_walker_7_ful_mirrored")
+
+
+def test_mirror_images_of_a_collection():
+    """Of its bodies with two different sides; a hopper has none."""
+    names = [body.name for body in resolve_bodies(["3d_walker++_mirrored"])]
+    assert names == [
+        "3d_walker_2_right_leg_left_knee_mirrored",
+        "3d_walker_3_left_leg_right_foot_mirrored",
+        "3d_walker_4_right_knee_left_foot_mirrored",
+        "3d_walker_5_left_knee_mirrored",
+    ]
+    assert resolve_bodies(["3d_hopper++_mirrored"]) == ()
+
+
+def test_the_image_of_a_walker_has_its_bounds():
+    for name in get_collection("3d_walker++").train:
+        body = get_body(name)
+        assert task_for(mirror_of(body).body).health == task_for(body).health
 
 
 @pytest.mark.parametrize("lookup", [get_body, lambda name: resolve_bodies([name])])

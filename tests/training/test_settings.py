@@ -97,7 +97,7 @@ def test_a_file_of_something_else(text: str) -> None:
         ({"bodies": ("3d_hoper_5_full",)}, "did you mean 3d_hopper_5_full"),
         ({"bodies": ("3d_hopper++", "3d_hopper_5_full")}, "named twice: 3d_hopper_5_full"),
         ({"method": "sett"}, "did you mean set"),
-        ({"preset": "slow"}, "there are fast and paper"),
+        ({"preset": "slow"}, "there are fast, many, paper"),
         ({"method": "monolithic"}, "exactly one body, not for these 2"),
         ({"steps": 0}, "steps must be 1 or more"),
         ({"copies": 0}, "copies must be 1 or more"),

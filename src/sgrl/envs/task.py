@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sgrl.morphology import Morphology
+from sgrl.morphology import MIRRORED, Morphology
 
 Array = NDArray[np.float64]
 Variant = Literal["v1", "v2", "mixed"]
@@ -130,7 +130,7 @@ def _walker_health(body: Morphology) -> Health:
     # By knees left. The published bounds follow this rule with one exception.
     shins = sum(limb.type == "shin" for limb in body.limbs)
     low, high = {0: (0.54, 1.74), 1: (0.664, 2.0)}.get(shins, (0.8, 2.0))
-    if body.name == "3d_walker_4_right_knee_left_foot":
+    if body.name.removesuffix(MIRRORED) == "3d_walker_4_right_knee_left_foot":
         high = 1.864
     return Health(min_height=low, max_height=high, max_pitch=1.0, max_roll=1.0)
 

@@ -147,11 +147,13 @@ class TraversalEmbedding(nn.Module):
 
     There are `MAX_PLACES` for each traversal, and further places share the last, so a body
     of any size has its embeddings. Those of places that training never saw keep their
-    small initial values and change little.
+    small initial values and change little. `whole` counts in the full body of the family, see
+    `whole_graph_of`.
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, *, whole: bool = False) -> None:
         super().__init__()
+        self.whole = whole
         if width < NUM_TRAVERSALS:
             raise ValueError(f"an embedding of {NUM_TRAVERSALS} traversals can't be {width} wide")
         self.table = nn.Parameter(0.1 * torch.randn(MAX_PLACES, width))
@@ -163,11 +165,11 @@ class TraversalEmbedding(nn.Module):
     def forward(self, layout: BatchLayout, weight: Tensor | None = None) -> Tensor:
         """(limbs, width), or (limbs of one row, width) if all rows are of one body; or what a
         linear map (outputs, width) makes of it."""
-        places = min(MAX_PLACES, layout.max_limbs)
+        traversals, limbs = layout.traversals(MAX_PLACES, self.table.dtype, self.whole)
+        places = traversals.shape[1] // NUM_TRAVERSALS
         table = (self.table[:places] * self.get_buffer("own")).flatten(0, 1)
         if weight is not None:
             table = table @ weight.t()
-        traversals, limbs = layout.traversals(places, table.dtype)
         # A product with one-hot rows of the bodies' limbs: there are fewer than in the batch.
         embedded = traversals @ table
         return embedded if limbs is None else embedded.index_select(0, limbs)
@@ -176,14 +178,16 @@ class TraversalEmbedding(nn.Module):
 class RelationBias(nn.Module):
     """Bias of the attention logits: a linear map from three relations to heads.
 
-    It has no constant term, which would move all logits of a softmax alike.
+    It has no constant term, which would move all logits of a softmax alike. `whole` relates
+    limbs as in the full body of the family.
     """
 
-    def __init__(self, heads: int) -> None:
+    def __init__(self, heads: int, *, whole: bool = False) -> None:
         super().__init__()
+        self.whole = whole
         self.map = nn.Linear(NUM_RELATIONS, heads, bias=False)
 
     def forward(self, packing: Packing) -> Tensor:
         """(heads, 1 or bins, size, size): of the limb that is heard to the hearing one."""
-        relations = packing.relations(self.map.weight.dtype)
+        relations = packing.relations(self.map.weight.dtype, self.whole)
         return (self.map.weight @ relations.flatten(1)).view(-1, *relations.shape[1:])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sgrl.morphology import Morphology
-from sgrl.morphology.graph import NUM_RELATIONS, NUM_TRAVERSALS, graph_of
+from sgrl.morphology.graph import NUM_RELATIONS, NUM_TRAVERSALS, graph_of, whole_graph_of
 
 
 class BodySet:
@@ -23,7 +23,8 @@ class BodySet:
         self.size = int(self.counts.max())
         """Limbs of the largest body."""
         self._graphs = tuple(graph_of(body) for body in bodies)
-        self._tables: dict[tuple[int, torch.dtype, torch.device], Tensor] = {}
+        self._whole_graphs = tuple(whole_graph_of(body) for body in bodies)
+        self._tables: dict[tuple[int, torch.dtype, torch.device, bool], Tensor] = {}
 
     @cached_property
     def per_limb(self) -> dict[str, NDArray[np.int64]]:
@@ -31,27 +32,34 @@ class BodySet:
         names = ("parents", "depths")
         return {n: np.concatenate([getattr(g, n) for g in self._graphs]) for n in names}
 
-    def relations(self, dtype: torch.dtype, device: torch.device) -> Tensor:
+    def relations(self, dtype: torch.dtype, device: torch.device, whole: bool) -> Tensor:
         """(3, bodies * size * size), zero in the gaps: of the limb that comes first to the
-        one that comes second."""
-        key = (0, dtype, device)
+        one that comes second; in the `whole` body or in the body itself."""
+        key = (0, dtype, device, whole)
         if key not in self._tables:
             table = np.zeros((len(self.bodies), self.size, self.size, NUM_RELATIONS))
-            for body, graph, limbs in zip(table, self._graphs, self.counts, strict=True):
+            graphs = self._whole_graphs if whole else self._graphs
+            for body, graph, limbs in zip(table, graphs, self.counts, strict=True):
                 body[:limbs, :limbs] = graph.relations
             flat = np.ascontiguousarray(table.reshape(-1, NUM_RELATIONS).T)
             self._tables[key] = torch.from_numpy(flat).to(device, dtype)
         return self._tables[key]
 
-    def traversals(self, places: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """(bodies * size, 3 * places), one-hot for each traversal: a limb's place in it.
+    def traversals(
+        self, most: int, dtype: torch.dtype, device: torch.device, whole: bool
+    ) -> Tensor:
+        """(bodies * size, 3 * places), one-hot for each traversal: a limb's place in it, in the
+        `whole` body or in the body itself.
 
-        Places from `places` on are the last one's; gaps are zero.
+        There are as many places as needed, but `most` at most: further limbs have the last one.
+        Gaps are zero.
         """
-        key = (places, dtype, device)
+        key = (most, dtype, device, whole)
         if key not in self._tables:
+            graphs = self._whole_graphs if whole else self._graphs
+            places = min(most, 1 + max(int(graph.traversals.max()) for graph in graphs))
             table = np.zeros((len(self.bodies), self.size, NUM_TRAVERSALS, places))
-            for body, graph, limbs in zip(table, self._graphs, self.counts, strict=True):
+            for body, graph, limbs in zip(table, graphs, self.counts, strict=True):
                 found = np.minimum(graph.traversals, places - 1)[..., None]
                 np.put_along_axis(body[:limbs], found, 1.0, axis=-1)
             flat = table.reshape(-1, NUM_TRAVERSALS * places)

@@ -152,12 +152,14 @@ class BatchLayout:
         """The limbs in bins of one size, for limbs that attend to each other."""
         return Packing(self._body_set, self._rows, self._counts, self.device)
 
-    def traversals(self, places: int, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
+    def traversals(
+        self, most: int, dtype: torch.dtype, whole: bool
+    ) -> tuple[Tensor, Tensor | None]:
         """One-hot rows (n, 3 * places), see `BodySet.traversals`, and which of them each limb has.
 
         If all rows are of one body they are those of its limbs, row after row, and None.
         """
-        table = self._body_set.traversals(places, dtype, self.device)
+        table = self._body_set.traversals(most, dtype, self.device, whole)
         if self.alike:
             start = int(self._rows[0]) * self._body_set.size
             return table[start : start + self.max_limbs], None

@@ -9,7 +9,7 @@ registered under a name, or named `module:Class` and imported when it is asked f
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypedDict, Unpack
@@ -31,8 +31,9 @@ from sgrl.morphology import Morphology
 Config = Any
 """Sizes and options of a network: a frozen dataclass that belongs to its class."""
 
-PRESETS = ("fast", "paper")
-"""`fast`, the default, is sized for a CPU; `paper` has the paper's sizes."""
+PRESETS = ("fast", "many", "paper")
+"""`fast`, the default, is sized for a CPU; `many`, for many bodies, is twice as wide and limbs have
+their places in the whole body; `paper` has the paper's sizes."""
 FRAMES: dict[str, Frame] = {"hn": "heading", "tn": "target"}
 """What may follow a method's name after a plus."""
 
@@ -48,6 +49,8 @@ class Method:
     network: Callable[..., nn.Module]
     """From a `LimbBatch`, and the action if its role reads it, to (limbs, role.outputs)."""
     fast: Config | None = None
+    many: Config | None = None
+    """As `fast` if there is none."""
     paper: Config | None = None
     """As `fast` if there is none."""
     frame: Frame | None = None
@@ -58,8 +61,9 @@ class Method:
     def config(self, preset: str) -> Config | None:
         """Its settings in a preset."""
         if preset not in PRESETS:
-            raise ValueError(f"unknown preset {preset!r}; there are {' and '.join(PRESETS)}")
-        return self.fast if preset == "fast" or self.paper is None else self.paper
+            raise ValueError(f"unknown preset {preset!r}; there are {', '.join(PRESETS)}")
+        found = {"many": self.many, "paper": self.paper}.get(preset)
+        return self.fast if found is None else found
 
     def build(
         self,
@@ -95,18 +99,23 @@ def _framed(name: str, method: Method) -> dict[str, Method]:
     return {f"{name}+{short}": replace(method, frame=frame) for short, frame in FRAMES.items()}
 
 
+def _sized(network: type[nn.Module], presets: Mapping[str, Config]) -> Method:
+    return Method(network, presets["fast"], presets["many"], presets["paper"])
+
+
 def _table() -> dict[str, Method]:
-    fast, paper = (set_.PRESETS[name] for name in PRESETS)
-    small, large = (swat.PRESETS[name] for name in PRESETS)
+    sets, swats = set_.PRESETS, swat.PRESETS
+    unstructured = {name: replace(config, structure=False) for name, config in swats.items()}
     plain = {
-        "swat": Method(Swat, small, large),
-        "amorpheus": Method(Swat, replace(small, structure=False), replace(large, structure=False)),
-        "smp": Method(Smp, SmpConfig(), SmpConfig()),
-        "monolithic": Method(Monolithic, MonolithicConfig(), MonolithicConfig(), one_body=True),
+        "swat": _sized(Swat, swats),
+        "amorpheus": _sized(Swat, unstructured),
+        "smp": Method(Smp, SmpConfig()),
+        "monolithic": Method(Monolithic, MonolithicConfig(), one_body=True),
     }
-    table = {"set": Method(Set, fast, paper)}
+    table = {"set": _sized(Set, sets)}
     for name in set_.ABLATIONS:
-        table[f"set-{name}"] = Method(Set, set_.ablate(fast, name), set_.ablate(paper, name))
+        ablated = {preset: set_.ablate(config, name) for preset, config in sets.items()}
+        table[f"set-{name}"] = _sized(Set, ablated)
     table |= plain
     for name, method in plain.items():
         table |= _framed(name, method)

@@ -77,7 +77,7 @@ class Packing:
         self._body_set = body_set
         self._rows = rows
         self._counts = counts
-        self._relations: dict[torch.dtype, Tensor] = {}
+        self._relations: dict[tuple[torch.dtype, bool], Tensor] = {}
         self._alike = bool((rows == rows[0]).all())
         self._free = bool((counts == self.size).all())
         if self._free:
@@ -117,20 +117,22 @@ class Packing:
         """(..., slots, ...) to (..., limbs, ...): the inverse of `pack`."""
         return x if self._free else x.index_select(dim, self._slots)
 
-    def relations(self, dtype: torch.dtype) -> Tensor:
-        """(3, bins, size, size): in [:, bin, i, j] how limb i matters to limb j of a row.
+    def relations(self, dtype: torch.dtype, whole: bool) -> Tensor:
+        """(3, bins, size, size): in [:, bin, i, j] how limb i matters to limb j of a row, in the
+        `whole` body or in the body itself.
 
         One bin, which stands for all, if all rows are of one body. Between rows anything.
         """
-        if dtype not in self._relations:
+        key = (dtype, whole)
+        if key not in self._relations:
             size = self._body_set.size
             places = self._places[: self.size] if self._alike else self._places
             limb = (places % size).reshape(-1, self.size, 1)
             start = (places * size).reshape(-1, 1, self.size)
-            table = self._body_set.relations(dtype, self.device)
+            table = self._body_set.relations(dtype, self.device, whole)
             found = table.index_select(1, self._tensor((start + limb).ravel()))
-            self._relations[dtype] = found.view(len(table), -1, self.size, self.size)
-        return self._relations[dtype]
+            self._relations[key] = found.view(len(table), -1, self.size, self.size)
+        return self._relations[key]
 
     def by_row(self, x: Tensor) -> Tensor:
         """(bins, heads, size, size) to (rows, heads, n, n), n limbs in the largest row; zero

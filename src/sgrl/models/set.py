@@ -73,6 +73,9 @@ class SetConfig:
     """Hidden units between the inner products and the embedding; None for a linear map."""
     structure: bool = True
     """SWAT's traversal embeddings and relation biases."""
+    whole: bool = False
+    """Whether these are of the family's full body, so that a limb keeps its place where others
+    are missing, or of the body itself as in SWAT."""
     gravity: Literal["vector", "scalar"] = "vector"
     """Gravity among the vectors, or its coordinates among the scalars (ablation \\g)."""
     target: Literal["vector", "scalar"] = "vector"
@@ -114,6 +117,7 @@ class SetConfig:
 
 PRESETS = {
     "fast": SetConfig(),
+    "many": SetConfig(embedding=64, hidden=128, matrix_hidden=64, whole=True),
     "paper": SetConfig(
         layers=3,
         heads=2,
@@ -208,7 +212,8 @@ class SetLayer(nn.Module):
         self.qkv = linear(width, 3 * width, 1.0, bias=False)
         with torch.no_grad():
             self.qkv.weight[: 2 * width] *= LOGIT_GAIN
-        self.relations = RelationBias(config.heads) if config.structure and first else None
+        related = config.structure and first
+        self.relations = RelationBias(config.heads, whole=config.whole) if related else None
         self.out = linear(width, width, 1.0, bias=False)
         self.norm = nn.LayerNorm(width)
         self.feed_forward = linear(config.hidden, width, 1.0, bias=False)
@@ -303,7 +308,8 @@ class Set(LimbNetwork):
         self.config = config
         width = config.embedding
         self.embed = linear(config.scalar_inputs + role.action_inputs, width, 1.0)
-        self.traversals = TraversalEmbedding(width) if config.structure else None
+        traversals = TraversalEmbedding(width, whole=config.whole) if config.structure else None
+        self.traversals = traversals
         self.has_vectors = config.geometry == "vector"
         if self.has_vectors:
             self.embed_vectors = linear(NUM_VECTORS, config.channels, 1.0, bias=False)

@@ -43,6 +43,9 @@ class SwatConfig:
     """Hidden units of the feed-forward blocks and of the decoder."""
     structure: bool = True
     """Traversal embeddings and relation biases; without them it is Amorpheus."""
+    whole: bool = False
+    """Whether these are of the family's full body, so that a limb keeps its place where others
+    are missing, or of the body itself."""
 
     def __post_init__(self) -> None:
         if self.embedding % self.heads:
@@ -51,6 +54,7 @@ class SwatConfig:
 
 PRESETS = {
     "fast": SwatConfig(),
+    "many": SwatConfig(embedding=64, hidden=128, whole=True),
     "paper": SwatConfig(layers=3, heads=2, embedding=128, hidden=256),
 }
 
@@ -58,7 +62,7 @@ PRESETS = {
 class SwatLayer(nn.Module):
     """One round of attention and a feed-forward block, each with its norm after it."""
 
-    def __init__(self, config: SwatConfig, *, with_relations: bool) -> None:
+    def __init__(self, config: SwatConfig, *, first: bool) -> None:
         super().__init__()
         width = config.embedding
         self.heads = config.heads
@@ -67,7 +71,8 @@ class SwatLayer(nn.Module):
         self.qkv = linear(width, 3 * width, 1.0, bias=False)
         with torch.no_grad():
             self.qkv.weight[: 2 * width] *= LOGIT_GAIN
-        self.relations = RelationBias(config.heads) if with_relations else None
+        related = config.structure and first
+        self.relations = RelationBias(config.heads, whole=config.whole) if related else None
         self.out = linear(width, width, 1.0, bias=False)
         self.norm = nn.LayerNorm(width)
         self.hidden = linear(width, config.hidden, RECTIFIED)
@@ -97,10 +102,10 @@ class Swat(LimbNetwork):
         self.config = config
         inputs, width = FLAT_FEATURES + role.action_inputs, config.embedding
         self.embed = linear(inputs, width, 1.0)
-        self.traversals = TraversalEmbedding(width) if config.structure else None
+        traversals = TraversalEmbedding(width, whole=config.whole) if config.structure else None
+        self.traversals = traversals
         self.layers = nn.ModuleList(
-            SwatLayer(config, with_relations=config.structure and layer == 0)
-            for layer in range(config.layers)
+            SwatLayer(config, first=layer == 0) for layer in range(config.layers)
         )
         self.decoder = linear(width + inputs, config.hidden, RECTIFIED)
         self.read_out = linear(config.hidden, role.outputs, OUTPUT_GAIN)

@@ -2,10 +2,10 @@
 
 from sgrl.morphology.body import Geom, Hinge, Limb, Morphology, Physics, Surface
 from sgrl.morphology.compile import compile_model, to_spec
-from sgrl.morphology.mirror import Mirror, mirror_of
+from sgrl.morphology.families import FULL_BODIES
+from sgrl.morphology.mirror import MIRRORED, Mirror, mirror_of
 from sgrl.morphology.table import (
     COLLECTIONS,
-    FULL_BODIES,
     TABLE,
     Collection,
     Entry,
@@ -18,6 +18,7 @@ from sgrl.morphology.table import (
 __all__ = [
     "COLLECTIONS",
     "FULL_BODIES",
+    "MIRRORED",
     "TABLE",
     "Collection",
     "Entry",

@@ -5,7 +5,7 @@ Everything here depends on the body alone and is worked out once per body. NumPy
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgrl.morphology.body import Morphology
+from sgrl.morphology.families import FULL_BODIES
 
 DAMPING = 0.9
 """Personalised PageRank follows an edge this often and else jumps back to its start."""
@@ -62,6 +63,26 @@ def graph_of(body: Morphology) -> Graph:
     for array in (parents, depths, *levels, graph.traversals, graph.relations):
         array.flags.writeable = False
     return graph
+
+
+@lru_cache(maxsize=1024)
+def whole_graph_of(body: Morphology) -> Graph:
+    """The graph of a body whose limbs keep the places that they have in its family's full body.
+
+    Where limbs are missing, those after them move up in a body's own traversals, and the same
+    limb has other places in another body. Here places and relations are those of the full body.
+    A body with limbs that the full one lacks has its own.
+    """
+    own, full = graph_of(body), FULL_BODIES.get(body.family)
+    if full is None or not set(body.limb_names) <= set(full.limb_names):
+        return own
+    limbs = [full.limb_names.index(name) for name in body.limb_names]
+    whole = graph_of(full)
+    return replace(
+        own,
+        traversals=whole.traversals[limbs],
+        relations=whole.relations[np.ix_(limbs, limbs)],
+    )
 
 
 def _traversals(children: tuple[tuple[int, ...], ...]) -> NDArray[np.int64]:

@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgrl.morphology.body import Geom, Hinge, Limb, Morphology, Vec3
-from sgrl.morphology.table import FULL_BODIES
+from sgrl.morphology.families import FULL_BODIES
 
 POLAR = (1.0, -1.0, 1.0)
 """What happens to the coordinates of positions and linear velocities."""
 AXIAL = (-1.0, 1.0, -1.0)
 """What happens to the coordinates of angular velocities and axes of rotation."""
+MIRRORED = "_mirrored"
+"""What the name of an image ends with."""
 _SIDES = {"left": "right", "right": "left"}
 
 
@@ -64,7 +66,9 @@ def mirror_of(body: Morphology) -> Mirror:
         model = body
     limbs, signs = zip(*(_image(limb, model) for limb in body.limbs), strict=True)
     order = _order(limbs, model.limb_names)
-    image = replace(body, name=f"{body.name}_mirrored", limbs=tuple(limbs[i] for i in order))
+    shown = body.name.removesuffix(MIRRORED)
+    name = shown + MIRRORED if shown == body.name else shown
+    image = replace(body, name=name, limbs=tuple(limbs[i] for i in order))
     if _alike(image, body):
         image = body
     return Mirror(image, np.array(order), np.array([signs[i] for i in order]))

@@ -9,14 +9,10 @@ from functools import cache
 from typing import Literal
 
 from sgrl.morphology.body import Morphology
-from sgrl.morphology.cheetah import CHEETAH
-from sgrl.morphology.hopper import HOPPER
-from sgrl.morphology.humanoid import HUMANOID
-from sgrl.morphology.walker import WALKER
+from sgrl.morphology.families import FULL_BODIES
+from sgrl.morphology.mirror import MIRRORED, mirror_of
 
 Split = Literal["train", "zero_shot"]
-
-FULL_BODIES = {body.family: body for body in (HOPPER, WALKER, HUMANOID, CHEETAH)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +100,15 @@ def body_names() -> tuple[str, ...]:
 
 @cache
 def get_body(name: str) -> Morphology:
-    """A body of the table by its name."""
-    if name not in ENTRIES:
+    """A body of the table by its name, or with `_mirrored` after it the mirror image."""
+    known = name.removesuffix(MIRRORED)
+    if known not in ENTRIES:
         raise ValueError(_unknown("body", name, ENTRIES))
+    if known != name:
+        image = mirror_of(get_body(known)).body
+        if image.name != name:
+            raise ValueError(f"{known} is its own mirror image; leave {MIRRORED!r} out")
+        return image
     entry = ENTRIES[name]
     full = FULL_BODIES[entry.family]
     if not entry.lacks:
@@ -125,7 +127,11 @@ def get_collection(name: str) -> Collection:
 
 
 def resolve_bodies(names: Iterable[str | Morphology | Collection]) -> tuple[Morphology, ...]:
-    """Bodies from a mix of names, collections (their training bodies) and bodies."""
+    """Bodies from a mix of names, collections (their training bodies) and bodies.
+
+    A collection's name with `_mirrored` after it stands for the mirror images of its training
+    bodies that have two different sides. Those of `3d_humanoid++` are also its held-out bodies.
+    """
     bodies: list[Morphology] = []
     for name in names:
         if isinstance(name, Morphology):
@@ -133,7 +139,10 @@ def resolve_bodies(names: Iterable[str | Morphology | Collection]) -> tuple[Morp
         elif isinstance(name, Collection) or name in COLLECTIONS:
             collection = name if isinstance(name, Collection) else COLLECTIONS[name]
             bodies.extend(get_body(member) for member in collection.train)
-        elif name in ENTRIES:
+        elif (shown := name.removesuffix(MIRRORED)) in COLLECTIONS:
+            own = [get_body(member) for member in COLLECTIONS[shown].train]
+            bodies.extend(image for body in own if (image := mirror_of(body).body) != body)
+        elif shown in ENTRIES:
             bodies.append(get_body(name))
         else:
             raise ValueError(_unknown("body or collection", name, (*ENTRIES, *COLLECTIONS)))

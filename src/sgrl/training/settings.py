@@ -42,7 +42,7 @@ class TrainSettings:
     method: str = "set"
     """The network's method, such as set, swat+hn or monolithic, or your own as module:Class."""
     preset: str = "fast"
-    """Size of the networks: fast or paper."""
+    """Size of the networks: fast, many (for many bodies) or paper."""
     variant: Variant = "v1"
     """The task: far targets (v1), near ones again and again (v2), or episodes of both (mixed)."""
     yaw: float | None = None
