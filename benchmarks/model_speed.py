@@ -232,7 +232,7 @@ def main() -> None:
     table = {}
     for method in args.methods:
         entry = get_method(method)
-        presets = args.presets if entry.fast != entry.paper else ["fast"]
+        presets = [p for p in args.presets if p == "fast" or entry.config(p) != entry.fast]
         for preset in presets:
             name = f"{method} `{preset}`" if entry.fast != entry.paper else method
             table[name] = cases_of(method, preset)

@@ -55,15 +55,18 @@ def test_relation_bias_is_a_linear_map_of_the_relations():
 def test_places_and_relations_in_the_whole_body():
     """The walker without its right foot, limb 3: its left leg is still limbs 4 to 6."""
     cut, kept = get_body("3d_walker_6_right_foot"), [0, 1, 2, 4, 5, 6]
-    embedding, bias = TraversalEmbedding(6, whole=True), RelationBias(2, whole=True)
-    of_whole = embedding(layout_of((WALKER,), [0]))
-    relations = bias(layout_of((WALKER,), [0]).packing)
-    for bodies, rows, limbs in (((cut,), [0], 0), ((HOPPER, cut), [0, 1], 3)):
-        layout = layout_of(bodies, rows)
-        assert torch.equal(embedding(layout)[limbs:], of_whole[kept])
-        found = bias(layout_of((cut,), [0]).packing)
-        torch.testing.assert_close(found, relations[..., kept, :][..., kept])
-    assert not torch.equal(TraversalEmbedding(6)(layout)[3:], of_whole[kept])
+    full, alone, mixed = layout_of((WALKER,), [0]), layout_of((cut,), [0]), (HOPPER, cut)
+    embedding = TraversalEmbedding(6, whole=True)
+    expected = embedding(full)[kept]
+    assert torch.equal(embedding(alone), expected)
+    assert torch.equal(embedding(layout_of(mixed, [0, 1]))[3:], expected)
+    embedding.whole = False
+    assert not torch.equal(embedding(alone), expected)
+    bias = RelationBias(2, whole=True)
+    expected = bias(full.packing)[..., kept, :][..., kept]
+    torch.testing.assert_close(bias(alone.packing), expected)
+    bias.whole = False
+    assert not torch.allclose(bias(alone.packing), expected)
 
 
 @pytest.mark.parametrize(("network", "config"), [(Swat, SwatConfig), (Set, SetConfig)])
