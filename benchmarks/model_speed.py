@@ -234,7 +234,8 @@ def main() -> None:
         entry = get_method(method)
         presets = [p for p in args.presets if p == "fast" or entry.config(p) != entry.fast]
         for preset in presets:
-            name = f"{method} `{preset}`" if entry.fast != entry.paper else method
+            one_size = entry.config("paper") == entry.fast
+            name = method if one_size else f"{method} `{preset}`"
             table[name] = cases_of(method, preset)
     large = {
         method: {

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 import sgrl
 from sgrl.envs import Health, LocomotionEnv, LocomotionVectorEnv, task_for
 from sgrl.envs.observation import FEATURES
-from sgrl.morphology import body_names, get_body, get_collection
+from sgrl.morphology import body_names, get_body, get_collection, mirror_of
 
 HOPPER_TASK = task_for(get_body("3d_hopper_5_full"))
 NO_LIMB = Health(0.5, height_limbs=("torso", "wing"))
@@ -369,6 +369,12 @@ def test_a_body_of_ones_own_gets_the_task_of_its_family():
     env = sgrl.make_env(stump)
     env.reset(seed=0)
     assert env.step(env.action_space.sample())[1] != 0
+
+
+@pytest.mark.parametrize("name", get_collection("3d_walker++").train)
+def test_a_mirror_image_has_the_bounds_of_its_body(name):
+    body = get_body(name)
+    assert task_for(mirror_of(body).body).health == task_for(body).health
 
 
 def test_every_start_can_be_turned_the_same_way():

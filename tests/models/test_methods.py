@@ -26,6 +26,7 @@ FAMILIES = resolve_bodies(
     ("3d_hopper_3_shin", "3d_walker_7_full", "3d_humanoid_9_full", "3d_cheetah_14_full")
 )
 WALKER = FAMILIES[1]
+SIDED = get_body("3d_walker_6_right_foot")
 ANY_BODY = [name for name in METHODS if not name.startswith("monolithic")]
 """Methods that are not made for one body."""
 
@@ -86,12 +87,15 @@ def test_shapes_and_ranges(method):
     assert all(torch.isfinite(part).all() and part.dtype == torch.float32 for part in said.values())
 
 
-@pytest.mark.parametrize("method", ANY_BODY)
-def test_mixed_batch_is_each_body_alone(method):
-    batch = rollout_batch(FAMILIES, 2, dtype=torch.float32)
-    mixed = outputs(method, batch)
+SIZES = [*((method, "fast") for method in ANY_BODY), ("set", "many"), ("swat", "many")]
+
+
+@pytest.mark.parametrize(("method", "preset"), SIZES)
+def test_mixed_batch_is_each_body_alone(method, preset):
+    batch = rollout_batch((*FAMILIES, SIDED), 2, dtype=torch.float32)
+    mixed = outputs(method, batch, preset=preset)
     for row in range(batch.layout.num_rows):
-        alone = outputs(method, rows_of(batch, [row]))
+        alone = outputs(method, rows_of(batch, [row]), preset=preset)
         limbs = batch.layout.limb_row == row
         for name, part in mixed.items():
             torch.testing.assert_close(part[limbs], alone[name], atol=1e-5, rtol=1e-5)

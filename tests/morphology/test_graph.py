@@ -67,8 +67,10 @@ def test_every_body(name):
 def test_worked_out_once_and_read_only():
     graph = graph_of(get_body("3d_walker_7_full"))
     assert graph_of(get_body("3d_walker_7_full")) is graph
-    with pytest.raises(ValueError, match="read-only"):
-        graph.relations[0, 0, 0] = 1.0
+    for found in (graph, whole_graph_of(get_body("3d_walker_6_right_foot"))):
+        for array in (found.relations, found.traversals):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0, 0] = 1
 
 
 def test_limbs_keep_their_places_in_the_whole_body():
@@ -92,3 +94,16 @@ def test_a_full_body_and_a_strange_one_have_their_own_places():
     )
     strange = replace(full, name="strange", limbs=limbs).cut("right_foot")
     assert whole_graph_of(strange) is graph_of(strange)
+    # The same names in another tree: the left shin hangs on the torso.
+    limbs = tuple(
+        replace(limb, parent="torso") if limb.name == "left_shin" else limb for limb in full.limbs
+    )
+    hung = replace(full, name="hung", limbs=limbs).cut("right_foot")
+    assert whole_graph_of(hung) is graph_of(hung)
+
+
+def test_a_hopper_without_a_link_has_the_places_of_what_is_left():
+    found = whole_graph_of(get_body("3d_hopper_3_shin"))
+    assert found.traversals[:, 0].tolist() == [0, 1, 4]
+    # Torso, thigh and foot: in the whole body the foot hangs three links below the thigh.
+    np.testing.assert_allclose(found.relations[1, 2, 2], 3 / 5)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from sgrl.envs.task import task_for
 from sgrl.morphology import (
     COLLECTIONS,
     TABLE,
@@ -60,14 +59,16 @@ def test_mirror_images_by_name():
     assert "right_foot" in image.limb_names
     assert mirror_of(image).body == sided
     assert resolve_bodies([image.name]) == (image,)
-    with pytest.raises(ValueError, match="3d_walker_7_full is its own mirror image"):
+    with pytest.raises(ValueError, match="image of 3d_walker_7_full is 3d_walker_7_full: name"):
         get_body("3d_walker_7_full_mirrored")
+    with pytest.raises(ValueError, match="is 3d_humanoid_7_left_leg: name that one"):
+        get_body("3d_humanoid_7_right_leg_mirrored")
     with pytest.raises(ValueError, match="did you mean"):
         get_body("3d_walker_7_ful_mirrored")
 
 
 def test_mirror_images_of_a_collection():
-    """Of its bodies with two different sides; a hopper has none."""
+    """Of its bodies with two different sides, without those that are held out."""
     names = [body.name for body in resolve_bodies(["3d_walker++_mirrored"])]
     assert names == [
         "3d_walker_2_right_leg_left_knee_mirrored",
@@ -75,13 +76,10 @@ def test_mirror_images_of_a_collection():
         "3d_walker_4_right_knee_left_foot_mirrored",
         "3d_walker_5_left_knee_mirrored",
     ]
-    assert resolve_bodies(["3d_hopper++_mirrored"]) == ()
-
-
-def test_the_image_of_a_walker_has_its_bounds():
-    for name in get_collection("3d_walker++").train:
-        body = get_body(name)
-        assert task_for(mirror_of(body).body).health == task_for(body).health
+    assert [body.name for body in resolve_bodies(["3d_whh++_mirrored"])] == names
+    for name in ("3d_hopper++", "3d_humanoid++"):
+        with pytest.raises(ValueError, match="have names of their own"):
+            resolve_bodies([f"{name}_mirrored"])
 
 
 @pytest.mark.parametrize("lookup", [get_body, lambda name: resolve_bodies([name])])

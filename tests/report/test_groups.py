@@ -7,6 +7,7 @@ from typing import Any
 
 from sgrl.algorithms.ppo_config import PpoConfig
 from sgrl.models.set import SetConfig
+from sgrl.morphology import resolve_bodies
 from sgrl.report.groups import Group, differing_settings, make_groups, task_of
 from sgrl.report.runs import read_runs
 from tests.report.made import HOPPERS, WALKER, made_run
@@ -120,5 +121,7 @@ def test_bodies_in_a_word() -> None:
     assert task_of(["3d_hopper_5_full", "3d_hopper_3_shin", "3d_hopper_4_lower_shin"]) == (
         "3d_hopper++"
     )
+    cheetahs = resolve_bodies(["3d_cheetah++", "3d_cheetah++_mirrored"])
+    assert task_of([body.name for body in cheetahs]) == "3d_cheetah++ and 6 mirror images"
     assert task_of(["a", "b"]) == "a, b"
     assert task_of(["a", "b", "c", "d"]).startswith("4 bodies")

@@ -78,6 +78,18 @@ def test_the_card_reports_every_body_of_the_families(shipped: Path) -> None:
     assert f"| {HOPPER} | yes |" in text
 
 
+def test_a_card_of_mirror_images(tmp_path: Path) -> None:
+    sided = "3d_walker_5_left_knee"
+    bodies = (sided, f"{sided}_mirrored")
+    trained = train(replace(PPO, bodies=bodies, steps=48, runs=tmp_path))
+    assert [body.name for body in sgrl.load_policy(trained).bodies] == list(bodies)
+    out = published.publish(trained, tmp_path / "two", episodes=2, threads=1, say=lambda _: None)
+    card = json.loads((out / "card.json").read_text())
+    seen = [row["body"] for row in card["results"] if row["seen"]]
+    assert seen == [*bodies, *bodies]
+    assert len(card["results"]) == 2 * (1 + 8)
+
+
 def test_start_angles_count_what_is_gained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = replace(PPO, bodies=("3d_hopper_5_full",), steps=48, runs=tmp_path)
     policy = published.publish(

@@ -56,6 +56,19 @@ def test_tabs_come_and_go(browser: Browser) -> None:
         wait_for(lambda: simulation.steps > steps, third, "it to go on")
 
 
+def test_a_body_that_the_list_of_bodies_lacks(browser: Browser) -> None:
+    """Such as a mirror image: another one can be added."""
+    image = "3d_walker_6_right_foot_mirrored"
+    with (
+        browser.new_context(viewport=SIZE) as context,
+        viewing(context, Still(), image) as (viewer, page),
+    ):
+        simulation = viewer.simulation
+        page.get_by_role("button", name="Add").click()
+        wait_for(lambda: len(simulation.robots) == 2, page, "a second robot")
+        assert [robot.whole.name for robot in simulation.robots] == [image, image]
+
+
 def break_off(address: tuple[str, int]) -> None:
     """Connect as a tab does, listen a little, and vanish without a good-bye."""
     with socket.create_connection(address, timeout=PATIENCE) as connection:

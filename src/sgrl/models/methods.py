@@ -32,8 +32,8 @@ Config = Any
 """Sizes and options of a network: a frozen dataclass that belongs to its class."""
 
 PRESETS = ("fast", "many", "paper")
-"""`fast`, the default, is sized for a CPU; `many`, for many bodies, is twice as wide and limbs have
-their places in the whole body; `paper` has the paper's sizes."""
+"""`fast`, the default, is sized for a CPU; `many`, for many bodies, is wider and limbs have their
+places in the whole body; `paper` has the paper's sizes."""
 FRAMES: dict[str, Frame] = {"hn": "heading", "tn": "target"}
 """What may follow a method's name after a plus."""
 
@@ -49,9 +49,9 @@ class Method:
     network: Callable[..., nn.Module]
     """From a `LimbBatch`, and the action if its role reads it, to (limbs, role.outputs)."""
     fast: Config | None = None
-    many: Config | None = None
-    """As `fast` if there is none."""
     paper: Config | None = None
+    """As `fast` if there is none."""
+    many: Config | None = None
     """As `fast` if there is none."""
     frame: Frame | None = None
     """The frame into which its input is turned."""
@@ -100,7 +100,7 @@ def _framed(name: str, method: Method) -> dict[str, Method]:
 
 
 def _sized(network: type[nn.Module], presets: Mapping[str, Config]) -> Method:
-    return Method(network, presets["fast"], presets["many"], presets["paper"])
+    return Method(network, presets["fast"], presets["paper"], presets["many"])
 
 
 def _table() -> dict[str, Method]:

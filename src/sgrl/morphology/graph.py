@@ -70,19 +70,33 @@ def whole_graph_of(body: Morphology) -> Graph:
     """The graph of a body whose limbs keep the places that they have in its family's full body.
 
     Where limbs are missing, those after them move up in a body's own traversals, and the same
-    limb has other places in another body. Here places and relations are those of the full body.
-    A body with limbs that the full one lacks has its own.
+    limb has other places in another body. Here places and relations are those of the full body,
+    also where a hopper lacks a link and what is left has moved together. A body that is not what
+    is left of the full one has its own.
     """
     own, full = graph_of(body), FULL_BODIES.get(body.family)
-    if full is None or not set(body.limb_names) <= set(full.limb_names):
+    if full is None or not _is_part(body, full):
         return own
     limbs = [full.limb_names.index(name) for name in body.limb_names]
     whole = graph_of(full)
-    return replace(
-        own,
-        traversals=whole.traversals[limbs],
-        relations=whole.relations[np.ix_(limbs, limbs)],
-    )
+    traversals, relations = whole.traversals[limbs], whole.relations[np.ix_(limbs, limbs)]
+    for array in (traversals, relations):
+        array.flags.writeable = False
+    return replace(own, traversals=traversals, relations=relations)
+
+
+def _is_part(body: Morphology, full: Morphology) -> bool:
+    """Whether each limb hangs on the nearest one that is left of those it hangs on in `full`."""
+    above = {limb.name: limb.parent for limb in full.limbs}
+    for limb in body.limbs:
+        if limb.name not in above:
+            return False
+        parent = above[limb.name]
+        while parent is not None and parent not in body.limb_names:
+            parent = above[parent]
+        if parent != limb.parent:
+            return False
+    return True
 
 
 def _traversals(children: tuple[tuple[int, ...], ...]) -> NDArray[np.int64]:

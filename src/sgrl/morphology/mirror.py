@@ -23,7 +23,8 @@ POLAR = (1.0, -1.0, 1.0)
 AXIAL = (-1.0, 1.0, -1.0)
 """What happens to the coordinates of angular velocities and axes of rotation."""
 MIRRORED = "_mirrored"
-"""What the name of an image ends with."""
+"""What the name of an image ends with, and of nothing else: the image of an image has the name
+without it."""
 _SIDES = {"left": "right", "right": "left"}
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from sgrl.morphology.body import Morphology
 from sgrl.morphology.families import FULL_BODIES
-from sgrl.morphology.mirror import MIRRORED, mirror_of
+from sgrl.morphology.mirror import MIRRORED, mirror_of, other_side
 
 Split = Literal["train", "zero_shot"]
 
@@ -104,12 +104,11 @@ def get_body(name: str) -> Morphology:
     known = name.removesuffix(MIRRORED)
     if known not in ENTRIES:
         raise ValueError(_unknown("body", name, ENTRIES))
+    entry = ENTRIES[known]
     if known != name:
-        image = mirror_of(get_body(known)).body
-        if image.name != name:
-            raise ValueError(f"{known} is its own mirror image; leave {MIRRORED!r} out")
-        return image
-    entry = ENTRIES[name]
+        if twin := _twin(entry):
+            raise ValueError(f"the mirror image of {known} is {twin.name}: name that one")
+        return mirror_of(get_body(known)).body
     full = FULL_BODIES[entry.family]
     if not entry.lacks:
         return full
@@ -130,7 +129,8 @@ def resolve_bodies(names: Iterable[str | Morphology | Collection]) -> tuple[Morp
     """Bodies from a mix of names, collections (their training bodies) and bodies.
 
     A collection's name with `_mirrored` after it stands for the mirror images of its training
-    bodies that have two different sides. Those of `3d_humanoid++` are also its held-out bodies.
+    bodies, but for images that are themselves in the table: a body may be its own, and those of
+    some humanoids are held-out bodies.
     """
     bodies: list[Morphology] = []
     for name in names:
@@ -140,13 +140,22 @@ def resolve_bodies(names: Iterable[str | Morphology | Collection]) -> tuple[Morp
             collection = name if isinstance(name, Collection) else COLLECTIONS[name]
             bodies.extend(get_body(member) for member in collection.train)
         elif (shown := name.removesuffix(MIRRORED)) in COLLECTIONS:
-            own = [get_body(member) for member in COLLECTIONS[shown].train]
-            bodies.extend(image for body in own if (image := mirror_of(body).body) != body)
+            sided = [n for n in COLLECTIONS[shown].train if _twin(ENTRIES[n]) is None]
+            if not sided:
+                raise ValueError(f"all mirror images of {shown} have names of their own: use those")
+            bodies.extend(get_body(member + MIRRORED) for member in sided)
         elif shown in ENTRIES:
             bodies.append(get_body(name))
         else:
             raise ValueError(_unknown("body or collection", name, (*ENTRIES, *COLLECTIONS)))
     return tuple(bodies)
+
+
+def _twin(entry: Entry) -> Entry | None:
+    """The mirror image of a body if it is in the table: itself, another one or None."""
+    lacks = {other_side(limb) for limb in entry.lacks}
+    family = (other for other in TABLE if other.family == entry.family)
+    return next((other for other in family if set(other.lacks) == lacks), None)
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> str:

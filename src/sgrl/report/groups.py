@@ -9,7 +9,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from sgrl.morphology.table import COLLECTIONS
+from sgrl.morphology import COLLECTIONS, MIRRORED
 from sgrl.report.runs import RunRecord
 from sgrl.training.run import Run
 from sgrl.training.settings import TD3_ONLY, TrainSettings
@@ -138,12 +138,13 @@ def _show(value: Any) -> str:
 
 
 def task_of(bodies: Sequence[str]) -> str:
-    """Bodies in a word: the one, the collection they are, or how many."""
+    """Bodies in a word: the one, the collection they are, maybe with mirror images, or how many."""
     if len(bodies) == 1:
         return bodies[0]
+    images = {name for name in bodies if name.endswith(MIRRORED)}
     for name, collection in COLLECTIONS.items():
-        if set(bodies) == set(collection.train):
-            return name
+        if set(bodies) - images == set(collection.train):
+            return f"{name} and {len(images)} mirror images" if images else name
     short = ", ".join(bodies)
     return short if len(bodies) <= 3 else f"{len(bodies)} bodies ({short})"
 

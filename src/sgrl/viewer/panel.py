@@ -49,8 +49,11 @@ class Panel:
         gui, simulation = self._gui, self._simulation
         gui.main_panel.dock_right()
         gui.add_markdown(readout.title(simulation.driver))
+        # Those it starts with may be others, such as mirror images.
+        self._bodies = simulation.driver.bodies()
+        self._bodies |= {robot.whole.name: robot.whole for robot in simulation.robots}
         self._body = gui.add_dropdown(
-            "Body", tuple(simulation.driver.bodies()), hint="All that this policy can drive"
+            "Body", tuple(self._bodies), hint="All that this policy can drive"
         )
         self._on_change(self._body, self._replace)
         self._robot = gui.add_dropdown("Robot", ("1",), hint="The one meant by all the controls")
@@ -103,8 +106,7 @@ class Panel:
             self._do(lambda: cast(None, act()))
 
     def _replace(self, name: str) -> None:
-        body = self._simulation.driver.bodies()[name]
-        self.selected = self._simulation.replace(self.selected, body)
+        self.selected = self._simulation.replace(self.selected, self._bodies[name])
         self.refresh_robots()
 
     def _select(self, label: str) -> None:
@@ -115,8 +117,7 @@ class Panel:
         self.refresh_robots()
 
     def _add(self) -> None:
-        body = self._simulation.driver.bodies()[self._body.value]
-        self.selected = self._simulation.add(body)
+        self.selected = self._simulation.add(self.selected.whole)
         self.refresh_robots()
 
     def _remove(self) -> None:
