@@ -62,7 +62,7 @@ class TrainedPolicy:
     def act(self, obs: ArrayLike, body: str | Morphology) -> NDArray[np.float32]:
         """Actions (motors,) for a flat observation (limbs * 41,), or a row each for rows of them.
 
-        `body` is a name of the table or any body's value.
+        `body` is a name that `get_body` knows or any body's value.
         """
         if isinstance(body, str):
             body = get_body(body)

@@ -38,7 +38,8 @@ class TrainSettings:
     """Settings of a training. A step is one transition of one body."""
 
     bodies: tuple[str, ...] = ()
-    """Bodies to train on: names, or collections for their training bodies."""
+    """Bodies to train on: names, or collections for their training bodies; their mirror images with
+    _mirrored after the name."""
     method: str = "set"
     """The network's method, such as set, swat+hn or monolithic, or your own as module:Class."""
     preset: str = "fast"
