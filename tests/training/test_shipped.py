@@ -13,7 +13,7 @@ from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.models.states import rollout_batch
 from sgrl.morphology import get_body, mirror_of
 from sgrl.symmetry import measure
-from sgrl.training.evaluate import InMirror, evaluate
+from sgrl.training.evaluate import evaluate
 from sgrl.training.run import SHIPPED
 
 NAMES = sorted(folder.parent.name for folder in SHIPPED.glob("*/card.json"))
@@ -63,15 +63,17 @@ def lopsidedness(name: str, of: str) -> float:
 @pytest.mark.parametrize("body", ["3d_humanoid_7_right_leg", "3d_humanoid_8_left_knee"])
 def test_the_humanoids_that_learned_in_the_mirror_know_their_images(body: str) -> None:
     assert lopsidedness("set-humanoid", body) < 0.4
-    assert lopsidedness("set-cheetah", "3d_cheetah_12_rightbknee") > 0.8
+    assert lopsidedness("set-generalist", body) > 0.8
 
 
-def test_a_cheetah_that_was_never_trained_on_runs_in_the_mirror() -> None:
-    """It lacks its left front foot; cheetahs without the right one were trained on."""
+@pytest.mark.parametrize(
+    ("body", "least"),
+    [("3d_cheetah_11_leftbkneen_rightffoot", 250.0), ("3d_cheetah_12_tail_leftffoot", 500.0)],
+)
+def test_cheetahs_that_were_never_trained_on_run(body: str, least: float) -> None:
+    """For 300 steps. One that was trained with places of the bodies' own falls after about 100."""
     policy = sgrl.load_policy("set-cheetah")
-    as_it_is, in_mirror = (
-        evaluate(each, "3d_cheetah_12_tail_leftffoot", episodes=8, threads=1, max_episode_steps=300)
-        for each in (policy, InMirror(policy))
-    )
-    assert in_mirror[0].mean("total_reward") > 2 * as_it_is[0].mean("total_reward")
-    assert in_mirror[0].mean("length") > 200 > as_it_is[0].mean("length")
+    assert body not in [known.name for known in policy.bodies]
+    (result,) = evaluate(policy, body, episodes=12, threads=1, max_episode_steps=300)
+    assert result.mean("total_reward") > least
+    assert result.mean("length") > 150
