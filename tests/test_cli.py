@@ -175,7 +175,7 @@ def test_certify_prints_what_is_kept(tmp_path: Path) -> None:
     [
         (("--methods", "sett"), ("unknown method 'sett'", "did you mean set")),
         (("--bodies", "3d_hoper++"), ("3d_hoper++", "did you mean 3d_hopper++")),
-        (("--preset", "huge"), ("unknown preset 'huge'", "fast and paper")),
+        (("--preset", "huge"), ("unknown preset 'huge'", "fast, many, paper")),
         (("--methods", "set", "--samples", "0"), ("samples must be 1 or more",)),
     ],
 )
