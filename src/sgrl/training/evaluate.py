@@ -230,7 +230,8 @@ def eval_command(
 
     Args:
         run: Folder of the run, its name in runs, or the name of a policy that ships.
-        bodies: Bodies or collections, seen in training or not; those of the training if none.
+        bodies: Bodies or collections, seen in training or not, or with _mirrored after the name
+            their mirror images; those of the training if none.
         episodes: Episodes of each body, all in parallel.
         variant: Far targets (v1) or near ones (v2); as in training if not given.
         checkpoint: Steps of the checkpoint to take; the newest if not given.
