@@ -232,9 +232,8 @@ def main() -> None:
     table = {}
     for method in args.methods:
         entry = get_method(method)
-        presets = [p for p in args.presets if p == "fast" or entry.config(p) != entry.fast]
-        for preset in presets:
-            one_size = entry.config("paper") == entry.fast
+        one_size = entry.config("paper") == entry.fast
+        for preset in ["fast"] if one_size else args.presets:
             name = method if one_size else f"{method} `{preset}`"
             table[name] = cases_of(method, preset)
     large = {

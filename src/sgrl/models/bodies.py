@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sgrl.morphology import Morphology
-from sgrl.morphology.graph import NUM_RELATIONS, NUM_TRAVERSALS, graph_of, whole_graph_of
+from sgrl.morphology.graph import (
+    NUM_RELATIONS,
+    NUM_TRAVERSALS,
+    Graph,
+    graph_of,
+    whole_graph_of,
+)
 
 
 class BodySet:
@@ -22,15 +28,16 @@ class BodySet:
         self.starts = np.cumsum(self.counts) - self.counts
         self.size = int(self.counts.max())
         """Limbs of the largest body."""
-        self._graphs = tuple(graph_of(body) for body in bodies)
-        self._whole_graphs = tuple(whole_graph_of(body) for body in bodies)
         self._tables: dict[tuple[int, torch.dtype, torch.device, bool], Tensor] = {}
 
     @cached_property
     def per_limb(self) -> dict[str, NDArray[np.int64]]:
         """What a `Graph` says of each limb, (limbs of all bodies,)."""
-        names = ("parents", "depths")
-        return {n: np.concatenate([getattr(g, n) for g in self._graphs]) for n in names}
+        graphs, names = self._graphs(whole=False), ("parents", "depths")
+        return {n: np.concatenate([getattr(g, n) for g in graphs]) for n in names}
+
+    def _graphs(self, *, whole: bool) -> list[Graph]:
+        return [(whole_graph_of if whole else graph_of)(body) for body in self.bodies]
 
     def relations(self, dtype: torch.dtype, device: torch.device, whole: bool) -> Tensor:
         """(3, bodies * size * size), zero in the gaps: of the limb that comes first to the
@@ -38,7 +45,7 @@ class BodySet:
         key = (0, dtype, device, whole)
         if key not in self._tables:
             table = np.zeros((len(self.bodies), self.size, self.size, NUM_RELATIONS))
-            graphs = self._whole_graphs if whole else self._graphs
+            graphs = self._graphs(whole=whole)
             for body, graph, limbs in zip(table, graphs, self.counts, strict=True):
                 body[:limbs, :limbs] = graph.relations
             flat = np.ascontiguousarray(table.reshape(-1, NUM_RELATIONS).T)
@@ -56,7 +63,7 @@ class BodySet:
         """
         key = (most, dtype, device, whole)
         if key not in self._tables:
-            graphs = self._whole_graphs if whole else self._graphs
+            graphs = self._graphs(whole=whole)
             places = min(most, 1 + max(int(graph.traversals.max()) for graph in graphs))
             table = np.zeros((len(self.bodies), self.size, NUM_TRAVERSALS, places))
             for body, graph, limbs in zip(table, graphs, self.counts, strict=True):
