@@ -88,7 +88,6 @@ def _made(run: Run, name: str) -> dict[str, Any]:
         "algorithm": settings.algorithm,
         "variant": settings.variant,
         "bodies": list(settings.bodies),
-        "threads": settings.threads,
         "seed": settings.seed,
         "versions": {key: versions[key] for key in ("python", "torch", "mujoco")},
         "licence": LICENCE,
@@ -97,14 +96,16 @@ def _made(run: Run, name: str) -> dict[str, Any]:
 
 def _history(run: Run, folder: Path) -> dict[str, Any]:
     """What it took to come to a checkpoint: also in the run that its weights started from."""
-    processes = run.versions()["processes"]
+    processes, settings = run.versions()["processes"], run.settings()
+    hours = read_facts(folder)["seconds"] / 3600
     history = {
         "steps": int(folder.name),
-        "hours": read_facts(folder)["seconds"] / 3600,
+        "hours": hours,
+        "core_hours": hours * settings.threads,
         "commands": [_public(one["command"]) for one in processes],
         "commits": [one["commit"] for one in processes],
     }
-    if start := run.settings().init_from:
+    if start := settings.init_from:
         before = find_run(start)
         earlier = (
             json.loads((before.path / "card.json").read_text(encoding="utf-8"))
@@ -200,9 +201,8 @@ def format_card(card: dict[str, Any]) -> str:
         "",
         f"{card['method']} (`{card['preset']}`), trained by {card['algorithm'].upper()} on "
         f"{len(card['bodies'])} {'body' if len(card['bodies']) == 1 else 'bodies'} "
-        f"({card['variant']}) for {card['steps']:,} steps, {card['hours']:.1f} hours on "
-        f"{card['threads']} {'core' if card['threads'] == 1 else 'cores'}. Licence: "
-        f"{card['licence']}.",
+        f"({card['variant']}) for {card['steps']:,} steps, {card['hours']:.1f} hours "
+        f"({card['core_hours']:.1f} core-hours). Licence: {card['licence']}.",
         "",
         *(f"    {command}" for command in card["commands"]),
         "",
