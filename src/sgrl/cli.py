@@ -70,7 +70,8 @@ def certify(
 
     Args:
         methods: Methods such as set or swat+hn, or your own as module:Class; all if none is given.
-        bodies: Bodies or collections; all 29 if none is given.
+        bodies: Bodies or collections, with _mirrored after the name their mirror images; all 29 if
+            none is given.
         preset: Size of the networks: fast, many or paper.
         samples: Elements of each group that are tried; the worst counts.
         seed: For weights, states and group elements.

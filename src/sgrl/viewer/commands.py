@@ -42,7 +42,8 @@ def view_command(
 
     Args:
         run: Folder of a run, its name in runs, or the name of a policy; random actions if none.
-        body: Bodies or collections to begin with, at most 8; others can be picked on the page.
+        body: Bodies or collections to begin with, with _mirrored after the name their mirror
+            images, at most 8; others can be picked on the page.
         port: Where the page is served; the next free one if it is in use.
         host: Address to serve on. Others than this machine's own let anyone who can reach them in.
         variant: Where new targets appear: near (v2) or 10 km away (v1).
@@ -90,7 +91,8 @@ def replay_command(
 
     Args:
         run: Folder of a run, its name in runs, or the name of a policy; random actions if none.
-        body: Bodies or collections, at most 8; the first of the training if none.
+        body: Bodies or collections, with _mirrored after the name their mirror images, at most 8;
+            the first of the training if none.
         out: The file to write, .html.
         seconds: Length of the rollout; who falls gets up again.
         variant: Where new targets appear: near (v2) or 10 km away (v1).
@@ -119,7 +121,8 @@ def video_command(
 
     Args:
         run: Folder of a run, its name in runs, or the name of a policy; random actions if none.
-        body: Bodies or collections, at most 8; the first of the training if none.
+        body: Bodies or collections, with _mirrored after the name their mirror images, at most 8;
+            the first of the training if none.
         out: The file to write, .mp4 or .gif.
         seconds: Length of the video; who falls gets up again.
         size: Pixels along each side of a body's picture.
