@@ -36,13 +36,14 @@ def make(bodies, **config):
 def test_half_of_every_body_is_seen_in_the_mirror_with_the_same_worth():
     ppo = make(BODIES, epochs=2, batch=24)
     rollout, body_index = random_rollout(ppo, copies=3)
+    weights = ppo.weights()
     batches = list(ppo.batches(rollout, body_index, np.random.default_rng(0)))
     assert len(batches) == 4
     assert len({id(batch.rows.layout) for batch in batches}) == 1
     done = rollout.actions.reshape(-1, rollout.actions.shape[-1])
     observed = rollout.observations[:-1].reshape(len(done), -1)
     plain = Ppo("set", "fast", BODIES, PpoConfig(epochs=1, batch=1000), network=SMALL)
-    plain.load(ppo.weights())
+    plain.load(weights)
     (whole,) = plain.batches(rollout, body_index, np.random.default_rng(0))
     order = [int(np.flatnonzero((done == a).all(axis=1))[0]) for a in whole.actions.numpy()]
     for batch in batches:

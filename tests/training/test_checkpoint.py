@@ -21,7 +21,6 @@ from sgrl.training.checkpoint import (
     WEIGHTS,
     Checkpoint,
     CorruptCheckpointError,
-    check_fits,
     checkpoint_folder,
     list_checkpoints,
     read_checkpoint,
@@ -196,12 +195,3 @@ def test_a_second_one_set_aside(tmp_path: Path) -> None:
 
 def test_no_checkpoint(tmp_path: Path) -> None:
     assert read_newest(tmp_path, lambda folder, reason: pytest.fail(reason)) is None
-
-
-def test_weights_that_do_not_fit() -> None:
-    weights = make().weights
-    check_fits(weights, make(5.0).weights, "these")
-    with pytest.raises(ValueError, match=r"another method or size: 1 weights are missing.*actor"):
-        check_fits({n: w for n, w in weights.items() if n != "actor.w"}, weights, "these")
-    with pytest.raises(ValueError, match=r"another size: actor\.w is \(4, 3\), not \(2, 3\)"):
-        check_fits(weights | {"actor.w": torch.zeros(4, 3)}, weights, "these")

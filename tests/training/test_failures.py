@@ -240,7 +240,9 @@ def test_starting_from_another_method_or_size(whole: Path, tiny: Make) -> None:
     message = fail(tiny(init_from=whole, network=SetConfig(layers=2)))
     assert "are of another method or size" in message
     message = fail(tiny(init_from=whole, network=replace(TINY.network, hidden=9)))  # type: ignore[type-var]
-    assert "are of another size: actor" in message
+    assert f"cannot start from {whole}: these weights are of another size or body: actor" in message
+    message = fail(tiny(init_from=whole, preset="many", network=None))
+    assert f"{whole} is of preset fast, not many" in message
     assert not list(tiny().runs.iterdir()), "a run that never began is left behind"
 
 

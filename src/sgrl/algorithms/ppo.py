@@ -43,6 +43,8 @@ REPORTS: tuple[str, ...] = (
     "value_grad",
 )
 """What a gradient step reports."""
+UNITS = "returns."
+"""What the names of the return scales begin with among the weights."""
 _OF_MOTORS = ("actions", "means", "moving")
 """What a mirror shows otherwise in a `Batch`, beside its rows."""
 
@@ -91,7 +93,7 @@ class Ppo:
         value = make_value(method, preset, bodies=bodies, config=network)
         self.policy, self.value = policy.to(self.device), value.to(self.device)
         self.normaliser = Normaliser().to(self.device)
-        self.returns = ReturnScale(len(self.bodies))
+        self.returns = ReturnScale(self.bodies)
         self.discounts = np.array([config.discount(body) for body in self.bodies])
         # A third of the motors have no gear. To draw actions for them would only blur what
         # the others did.
@@ -328,15 +330,16 @@ class Ppo:
         }
 
     def weights(self) -> dict[str, Tensor]:
-        """Copies of the weights on the CPU, by part: actor, spread, value and normaliser."""
-        return weights_of(self._parts())
+        """Copies of the weights on the CPU, by part: actor, spread, value and normaliser, and
+        returns, the units in which value counts."""
+        units = {f"{UNITS}{name}": own for name, own in self.returns.state_dict().items()}
+        return weights_of(self._parts()) | units
 
     def training_state(self) -> dict[str, Any]:
         """Copies of all else that coming updates depend on."""
         return {
             "policy_optimiser": copy.deepcopy(self.policy_optimiser.state_dict()),
             "value_optimiser": copy.deepcopy(self.value_optimiser.state_dict()),
-            "returns": self.returns.get_state(),
             "updates": self.updates,
         }
 
@@ -345,17 +348,20 @@ class Ppo:
     ) -> None:
         """Take over weights, and go on from a training state or, without one, start from them.
 
-        ValueError, and nothing changed, if they are of another method or size.
+        They may be of other bodies. ValueError, and nothing changed, if they are of another method
+        or size.
         """
-        load_weights(self._parts(), weights)
+        units = {n.removeprefix(UNITS): own for n, own in weights.items() if n.startswith(UNITS)}
+        load_weights(
+            self._parts(), {n: own for n, own in weights.items() if not n.startswith(UNITS)}
+        )
+        self.returns.load_state_dict(units)
         if training_state is None:
             self._start_optimisers()
-            self.returns = ReturnScale(len(self.bodies))
             self.updates = 0
             return
         self.policy_optimiser.load_state_dict(training_state["policy_optimiser"])
         self.value_optimiser.load_state_dict(training_state["value_optimiser"])
-        self.returns.set_state(training_state["returns"])
         self.updates = training_state["updates"]
 
 

@@ -1,8 +1,8 @@
 """Checkpoints: folders that appear whole, are checked when read, and hold no pickled code.
 
 checkpoints/0000025000/          named by the steps
-  weights.safetensors            actor and critics: "actor.…", "critic.…"
-  learner.pt                     targets, optimisers: nested tensors and numbers
+  weights.safetensors            of the networks and what they stand on: "actor.…", "critic.…"
+  learner.pt                     TD3's targets, optimisers: nested tensors and numbers
   arrays.npz                     environments, replay cursors, random states, tallies
   checkpoint.json                counters, and the SHA-256 of the files above and of itself
 """
@@ -40,7 +40,7 @@ class Checkpoint:
     """Everything that a training goes on from: copies, since it is written while that goes on."""
 
     weights: dict[str, Tensor]
-    """Of actor and critics."""
+    """Of the networks, and of what else a policy or a new training from them needs."""
     learner: dict[str, Any]
     """What else the algorithm needs to go on: nested tensors, numbers and strings."""
     arrays: dict[str, NDArray[Any]]
@@ -194,24 +194,6 @@ def set_aside(folder: Path) -> Path:
         aside = folder.with_name(f"{folder.name}.corrupt-{number}")
     os.rename(folder, aside)
     return aside
-
-
-def check_fits(weights: dict[str, Tensor], expected: dict[str, Tensor], whose: str) -> None:
-    """ValueError unless the weights have the names and shapes of the networks here."""
-    missing = sorted(expected.keys() - weights.keys())
-    surplus = sorted(weights.keys() - expected.keys())
-    if missing or surplus:
-        example = missing[0] if missing else surplus[0]
-        raise ValueError(
-            f"{whose} are of another method or size: {len(missing)} weights are missing and "
-            f"{len(surplus)} unknown, {example} for example"
-        )
-    for name, tensor in expected.items():
-        if weights[name].shape != tensor.shape:
-            raise ValueError(
-                f"{whose} are of another size: {name} is {tuple(weights[name].shape)}, "
-                f"not {tuple(tensor.shape)}"
-            )
 
 
 def _read_checked(file: Path, facts: dict[str, Any]) -> bytes:

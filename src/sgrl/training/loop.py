@@ -21,7 +21,6 @@ import torch
 from sgrl.training.checkpoint import (
     Checkpoint,
     CheckpointWriter,
-    check_fits,
     list_checkpoints,
     read_newest,
     set_aside,
@@ -334,8 +333,12 @@ class Training:
                     f"the weights of {source} are of another {name}: {found}, not {own}"
                 )
         folder, weights = read_policy_weights(other)
-        check_fits(weights, self.learner.weights(), f"the weights of {source}")
-        self.learner.load(weights, None)
+        try:
+            self.learner.load(weights, None)
+        except ValueError as error:
+            found, own = recorded.preset, self.settings.preset
+            hint = "" if found == own else f"; {source} is of preset {found}, not {own}"
+            raise ValueError(f"cannot start from {source}: {error}{hint}") from None
         say(f"starting from the weights of {source} at {int(folder.name):,} steps")
 
     def _advice(self, error: BaseException) -> str:

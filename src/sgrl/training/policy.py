@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from sgrl.algorithms.weights import load_weights, weights_of
+from sgrl.algorithms.weights import load_weights
 from sgrl.envs.observation import FEATURES, split
 from sgrl.models.batch import LimbBatch
 from sgrl.models.heads import Actor
@@ -21,7 +21,6 @@ from sgrl.models.normaliser import Normaliser
 from sgrl.morphology import Morphology, get_body
 from sgrl.training.checkpoint import (
     CorruptCheckpointError,
-    check_fits,
     checkpoint_folder,
     list_checkpoints,
     read_weights,
@@ -131,8 +130,10 @@ def load_policy(
     if settings.algorithm == "ppo":
         parts["normaliser"] = normaliser
     own = {name: value for name, value in weights.items() if name.startswith(PARTS)}
-    check_fits(own, weights_of(parts), f"the weights in {folder}")
-    load_weights(parts, own)
+    try:
+        load_weights(parts, own)
+    except ValueError as error:
+        raise ValueError(f"{folder}: {error}") from None
     return TrainedPolicy(
         actor.to(device), normaliser.to(device), settings, found.path, int(folder.name)
     )
