@@ -10,7 +10,7 @@ install: $(VENV)/installed
 # The stamps make a second run skip the installation.
 $(VENV)/installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[viewer]'
 	touch $@
 
 $(VENV)/installed-test: $(VENV)/installed

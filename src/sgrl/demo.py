@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import math
 import sys
 from pathlib import Path
@@ -72,13 +73,14 @@ def demo(
     simulation.aim_behind(BEHIND)
     write_video(video, rollout_frames(simulation, seconds, size=480))
     sgrl = Path(sys.argv[0])
+    extra = "" if importlib.util.find_spec("viser") else " (needs pip install 'sgrl[viewer]')"
     relatives = [e.name for e in TABLE if e.family == own.family and e.name != own.name]
     print(
         f"\nSee {curve} and {video}: the target is behind it at the start.\n"
         "Next, on bodies that it has never seen, or an hour longer:\n"
         f"  {sgrl} eval {run.path} --bodies {' '.join(relatives)}\n"
         f"  {sgrl} train --resume {run.path} --minutes {60 + round(minutes)}\n"
-        "and click on the ground for it to go there (pip install 'sgrl[viewer]'):\n"
+        f"and click on the ground for it to go there{extra}:\n"
         f"  {sgrl} view {run.path}"
     )
 

@@ -51,6 +51,20 @@ def test_bodies_from_names_collections_and_values():
     assert bodies[3:] == (get_body("3d_walker_7_full"), own)
 
 
+def test_cut_bodies_by_name():
+    own = get_body("3d_cheetah_14_full").cut("left_fthigh", "upper_tail")
+    assert get_body(own.name) == own
+    assert resolve_bodies([own.name]) == (own,)
+    with pytest.raises(ValueError, match="has no limb 'left_flipper'"):
+        get_body("3d_cheetah_14_full-left_flipper")
+    with pytest.raises(ValueError, match="unknown body '3d_cheetah_15_full'"):
+        resolve_bodies(["3d_cheetah_15_full-left_ffoot"])
+    # One that is held out is not trained on under another name.
+    with pytest.raises(ValueError, match="is 3d_walker_6_right_foot: name that one"):
+        get_body("3d_walker_7_full-right_foot")
+    assert get_body("3d_hopper_5_full").splice("shin").name != "3d_hopper_5_full-shin"
+
+
 def test_mirror_images_by_name():
     sided = get_body("3d_walker_6_right_foot")
     image = get_body("3d_walker_6_right_foot_mirrored")

@@ -64,10 +64,10 @@ def test_the_table_says_mean_and_error() -> None:
     header, rule, *lines = format_table(results).splitlines()
     assert len({len(line) for line in (header, rule, *lines)}) == 1
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert [row[:4] for row in cells] == [
-        ["a", HOPPER, "2", "2.00 ± 1.00"],
-        ["a", WALKER, "2", "2,000.0 ± 1,000.0"],
-        ["a", "mean of 2", "4", "1,001.0"],
-        ["b", HOPPER, "1", "5.00"],
+    assert [row[:5] for row in cells] == [
+        ["a", HOPPER, "v1", "2", "2.00 ± 1.00"],
+        ["a", WALKER, "v1", "2", "2,000.0 ± 1,000.0"],
+        ["a", "mean of 2", "v1", "4", "1,001.0"],
+        ["b", HOPPER, "v1", "1", "5.00"],
     ]
     assert [row[-1] for row in cells] == ["50%", "50%", "50%", "100%"]

@@ -12,10 +12,12 @@ import pytest
 import torch
 import tyro
 
+from sgrl.algorithms.ppo_config import PpoConfig
 from sgrl.algorithms.td3 import Td3Config
 from sgrl.models.methods import METHODS, PRESETS, get_method
 from sgrl.models.monolithic import MonolithicConfig
 from sgrl.models.set import SetConfig
+from sgrl.morphology import get_body
 from sgrl.training.settings import (
     TrainSettings,
     check_device,
@@ -106,6 +108,12 @@ def test_a_file_of_something_else(text: str) -> None:
         ({"keep": 0}, "keep must be 1 or more"),
         ({"device": "abacus"}, "device 'abacus' cannot be used"),
         ({"name": "../elsewhere"}, "name of a folder"),
+        ({"bodies": "3d_hopper_5_full"}, "a tuple of names.*not '3d_hopper_5_full'"),
+        ({"bodies": (get_body("3d_hopper_5_full"),)}, "a tuple of names"),
+        (
+            {"ppo": PpoConfig(kl=0.1, value_learning_rate=0.1)},
+            "--ppo.kl, --ppo.value-learning-rate",
+        ),
     ],
 )
 def test_mistakes(tiny: Make, changes: dict[str, object], message: str) -> None:
@@ -128,6 +136,31 @@ def test_a_resumed_run_keeps_its_settings(tiny: Make) -> None:
         resumed_settings(TrainSettings(resume=Path("x"), seed=6), recorded)
     with pytest.raises(ValueError, match="keeps its settings: bodies"):
         resumed_settings(TrainSettings(resume=Path("x"), bodies=("3d_cwhh++",)), recorded)
+
+
+def test_a_resumed_run_may_be_told_part_of_its_settings_again(tiny: Make) -> None:
+    recorded = resolve_settings(tiny(td3=Td3Config(batch=7, polyak=0.5)))
+    again = TrainSettings(resume=Path("x"), td3=Td3Config(batch=7))
+    assert resumed_settings(again, recorded) == recorded
+    other = TrainSettings(resume=Path("x"), td3=Td3Config(batch=7, polyak=0.1))
+    with pytest.raises(ValueError, match=r"keeps its settings: td3\.polyak is 0\.5, not 0\.1"):
+        resumed_settings(other, recorded)
+
+
+def test_a_resumed_run_may_have_other_threads(tiny: Make) -> None:
+    recorded = resolve_settings(tiny(threads=64))
+    changed = resumed_settings(TrainSettings(resume=Path("x"), threads=2), recorded)
+    assert changed == replace(recorded, threads=2)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux tells which cores")
+def test_threads_are_as_many_as_cores_that_may_be_used(tiny: Make) -> None:
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(before)})
+        assert resolve_settings(tiny(threads=0)).threads == 1
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def test_runs_with_neighbouring_seeds_share_no_environment() -> None:

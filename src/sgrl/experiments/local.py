@@ -14,6 +14,7 @@ from dataclasses import replace
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 
+from sgrl.cores import count_cores
 from sgrl.experiments.runner import Job, Outcome, Report, output_to_log, run_job
 from sgrl.training.interrupt import InterruptedTrainingError
 from sgrl.training.loop import TrainingFailedError
@@ -30,7 +31,7 @@ class LocalRunner:
 
     def __init__(self, processes: int | None = None) -> None:
         """`processes` at once; by default one for each core."""
-        self.cores = os.cpu_count() or 1
+        self.cores = count_cores()
         if processes is not None and processes < 1:
             raise ValueError(f"processes must be 1 or more, not {processes}")
         self.processes = processes or self.cores

@@ -171,7 +171,8 @@ class Morphology:
     def cut(self, *names: str, name: str | None = None) -> Morphology:
         """The body without these limbs and everything that hangs on them.
 
-        `name` names the new body; by default the old name with the limbs that were cut.
+        `name` names the new body; by default the old name with the limbs that were cut, as
+        `get_body` reads it.
         """
         self._check_removable(names)
         gone = set(names)
@@ -179,7 +180,7 @@ class Morphology:
             if limb.parent in gone:
                 gone.add(limb.name)
         kept = tuple(limb for limb in self.limbs if limb.name not in gone)
-        return replace(self, name=name or _cut_name(self.name, names), limbs=kept)
+        return replace(self, name=name or "-".join((self.name, *names)), limbs=kept)
 
     def splice(self, *names: str, name: str | None = None) -> Morphology:
         """The body with these links taken out of a chain and the rest moved up to close it.
@@ -201,7 +202,7 @@ class Morphology:
                     moved[child.name] = replace(child, parent=gone.parent, pos=pos)
             kept = tuple(moved.get(limb.name, limb) for limb in body.limbs if limb is not gone)
             body = replace(body, limbs=kept).starting_at(body.torso_height - shortening)
-        return replace(body, name=name or _cut_name(self.name, names))
+        return replace(body, name=name or "~".join((self.name, *names)))
 
     def starting_at(self, torso_height: float) -> Morphology:
         """The body with its torso's frame at another height at the start, in metres."""
@@ -213,10 +214,6 @@ class Morphology:
         for name in names:
             if self.limb(name).parent is None:
                 raise ValueError(f"{self.name}: the torso can't be removed; name another limb")
-
-
-def _cut_name(name: str, removed: Iterable[str]) -> str:
-    return "-".join((name, *removed))
 
 
 def _add(a: Vec3, b: Vec3) -> Vec3:

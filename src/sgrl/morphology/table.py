@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
@@ -100,7 +100,13 @@ def body_names() -> tuple[str, ...]:
 
 @cache
 def get_body(name: str) -> Morphology:
-    """A body of the table by its name, or with `_mirrored` after it the mirror image."""
+    """A body by its name: one of the table, or with `_mirrored` after it the mirror image.
+
+    `3d_walker_7_full-left_foot-right_shin` is a body of the table without these limbs and what
+    hangs on them, as `cut` names it.
+    """
+    if "-" in name:
+        return _cut(name)
     known = name.removesuffix(MIRRORED)
     if known not in ENTRIES:
         raise ValueError(_unknown("body", name, ENTRIES))
@@ -144,11 +150,21 @@ def resolve_bodies(names: Iterable[str | Morphology | Collection]) -> tuple[Morp
             if not sided:
                 raise ValueError(f"all mirror images of {shown} have names of their own: use those")
             bodies.extend(get_body(member + MIRRORED) for member in sided)
-        elif shown in ENTRIES:
+        elif shown in ENTRIES or "-" in name:
             bodies.append(get_body(name))
         else:
             raise ValueError(_unknown("body or collection", name, (*ENTRIES, *COLLECTIONS)))
     return tuple(bodies)
+
+
+def _cut(name: str) -> Morphology:
+    """A body by a name that says what was cut off; not one that the table has a name for."""
+    base, *limbs = name.split("-")
+    body = get_body(base).cut(*limbs)
+    for entry in TABLE:
+        if replace(get_body(entry.name), name=name) == body:
+            raise ValueError(f"{name} is {entry.name}: name that one")
+    return body
 
 
 def _twin(entry: Entry) -> Entry | None:

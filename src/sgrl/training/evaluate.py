@@ -233,7 +233,8 @@ def eval_command(
         bodies: Bodies or collections, seen in training or not, or with _mirrored after the name
             their mirror images; those of the training if none.
         episodes: Episodes of each body, all in parallel.
-        variant: Far targets (v1) or near ones (v2); as in training if not given.
+        variant: Far targets (v1), near ones (v2) or episodes of both (mixed); as in training if
+            not given.
         checkpoint: Steps of the checkpoint to take; the newest if not given.
         seed: Of the evaluation; its episodes never coincide with those of a training.
         yaw: Start every episode turned by so many radians; uniform if not given.

@@ -110,7 +110,7 @@ def format_table(results: Sequence[BodyResult]) -> str:
     Where a policy has several bodies, a last line gives the mean over them.
     """
     titles = ("return", "length", "speed (m/s)", "targets", "distance (m)", "fell")
-    lines: list[tuple[str, ...]] = [("policy", "body", "episodes", *titles)]
+    lines: list[tuple[str, ...]] = [("policy", "body", "variant", "episodes", *titles)]
     for policy in dict.fromkeys(result.policy for result in results):
         own = [result for result in results if result.policy == policy]
         for result in own:
@@ -118,14 +118,16 @@ def format_table(results: Sequence[BodyResult]) -> str:
                 format_mean(result.mean(name), result.standard_error(name)) for name in STATISTICS
             ]
             fell = f"{result.mean('fell'):.0%}"
-            lines.append((policy, result.body, str(len(result.episodes)), *cells, fell))
+            about = (policy, result.body, result.variant, str(len(result.episodes)))
+            lines.append((*about, *cells, fell))
         if len(own) > 1:
             means = [fmean(result.mean(name) for result in own) for name in STATISTICS]
             fell = f"{fmean(result.mean('fell') for result in own):.0%}"
             total = str(sum(len(result.episodes) for result in own))
-            lines.append((policy, f"mean of {len(own)}", total, *map(_number, means), fell))
+            about = (policy, f"mean of {len(own)}", own[0].variant, total)
+            lines.append((*about, *map(_number, means), fell))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    left = 2  # policy and body; numbers are flush right
+    left = 3  # policy, body and variant; numbers are flush right
     rule = ["-" * w if i < left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
     rows = [
         [cell.ljust(w) if i < left else cell.rjust(w) for i, (cell, w) in enumerate(pairs)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json
-import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +15,7 @@ import tyro
 
 from sgrl.algorithms.ppo_config import PpoConfig
 from sgrl.algorithms.td3 import Td3Config
+from sgrl.cores import count_cores
 from sgrl.envs.task import Variant
 from sgrl.models.methods import OURS, Config, get_method
 from sgrl.morphology import Morphology, get_body, mirror_of, resolve_bodies
@@ -29,7 +29,7 @@ PPO_COPIES = 64
 TD3_ONLY = ("warm_up", "updates_per_step", "batches", "buffer")
 """Settings that PPO has no use for."""
 
-CHANGEABLE = ("steps", "minutes", "wandb", "cluster", "runs", "resume")
+CHANGEABLE = ("steps", "minutes", "wandb", "cluster", "threads", "runs", "resume")
 """Settings that may differ when a run is resumed."""
 
 
@@ -132,6 +132,12 @@ def resolve_settings(settings: TrainSettings) -> TrainSettings:
     """
     if not settings.bodies:
         raise ValueError("name the bodies to train on: --bodies 3d_hopper_5_full, or a collection")
+    given: Any = settings.bodies  # whatever a caller from Python gave
+    if isinstance(given, str) or not all(isinstance(name, str) for name in given):
+        raise ValueError(
+            "bodies are a tuple of names, such as ('3d_hopper_5_full',) or, without some limbs, "
+            f"('3d_walker_7_full-left_foot',), not {given!r:.60}"
+        )
     bodies = settings.morphologies()
     names = tuple(body.name for body in bodies)
     if len(set(names)) < len(names):
@@ -178,7 +184,7 @@ def resolve_settings(settings: TrainSettings) -> TrainSettings:
         steps=steps,
         copies=copies,
         buffer=buffer,
-        threads=settings.threads or os.cpu_count() or 1,
+        threads=settings.threads or count_cores(),
         network=settings.preset_sizes() if settings.network is None else settings.network,
         name=name,
     )
@@ -215,13 +221,18 @@ def _check_numbers(settings: TrainSettings) -> None:
         raise ValueError("cluster is where rollout workers run: give rollout_workers, too")
     others = {"ppo": (settings.td3, Td3Config()), "td3": (settings.ppo, PpoConfig())}
     given, default = others[settings.algorithm]
-    if given != default:
-        raise ValueError(
-            f"{type(given).__name__} is not at its defaults, but the algorithm is "
-            f"{settings.algorithm}"
-        )
+    if changed := _differing(given, default):
+        other = "td3" if settings.algorithm == "ppo" else "ppo"
+        options = ", ".join(f"--{other}.{name.replace('_', '-')}" for name in changed)
+        raise ValueError(f"{options}: only with --algorithm {other}, not {settings.algorithm}")
     if not 0 <= settings.seed < 2**32:
         raise ValueError(f"a seed is a whole number from 0 to 2**32 - 1, not {settings.seed}")
+
+
+def _differing(one: Any, other: Any) -> list[str]:
+    """Names of the fields in which two values of the same dataclass differ."""
+    names = [field.name for field in dataclasses.fields(one)]
+    return [name for name in names if getattr(one, name) != getattr(other, name)]
 
 
 def _check_packages(settings: TrainSettings) -> None:
@@ -269,14 +280,22 @@ def resumed_settings(asked: TrainSettings, recorded: TrainSettings) -> TrainSett
         default = one.default
         if one.default_factory is not dataclasses.MISSING:
             default = one.default_factory()
-        value = getattr(asked, one.name)
+        value, kept = getattr(asked, one.name), getattr(recorded, one.name)
         if one.name == "bodies" and value:
             value = tuple(body.name for body in asked.morphologies())
-        if value not in (default, getattr(recorded, one.name)) and one.name not in CHANGEABLE:
-            raise ValueError(
-                f"a resumed run keeps its settings: {one.name} is {getattr(recorded, one.name)!r}, "
-                f"not {value!r} (start a new one with init_from instead)"
-            )
+        if one.name in ("td3", "ppo"):
+            pairs = {
+                f"{one.name}.{name}": (getattr(value, name), getattr(kept, name))
+                for name in _differing(value, default)
+            }
+        else:
+            pairs = {} if one.name in CHANGEABLE or value == default else {one.name: (value, kept)}
+        for name, (own, found) in pairs.items():
+            if own != found:
+                raise ValueError(
+                    f"a resumed run keeps its settings: {name} is {found!r}, not {own!r} (start a "
+                    "new one with init_from instead)"
+                )
     steps = recorded.steps if asked.steps is None else asked.steps
     # Who asks for more steps does not want to be stopped by a time that is over.
     minutes = recorded.minutes if asked.steps is None else None
@@ -286,6 +305,7 @@ def resumed_settings(asked: TrainSettings, recorded: TrainSettings) -> TrainSett
         steps=steps,
         minutes=minutes,
         wandb=asked.wandb or recorded.wandb,
+        threads=asked.threads or recorded.threads,
         cluster=asked.cluster,
     )
     _check_numbers(changed)

@@ -166,4 +166,7 @@ def _check_seconds(seconds: float) -> None:
 
 def _need_viser() -> None:
     if importlib.util.find_spec("viser") is None:
-        raise RuntimeError("this needs the viewer; install it with: pip install 'sgrl[viewer]'")
+        raise RuntimeError(
+            "this needs the viewer; install it with: pip install 'sgrl[viewer]', or in a checkout "
+            "pip install '.[viewer]'"
+        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby, starmap
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sgrl.cores import count_cores
 from sgrl.envs.single import step_together
 from sgrl.envs.task import FAR_TARGET, NEAR_TARGET, Variant
 from sgrl.morphology import Morphology
@@ -26,7 +26,7 @@ HOMES = SPACING * np.array(
 MAX_ROBOTS = len(HOMES)
 FARTHEST_TARGET = 1000.0
 """Metres from the robots; a click near the horizon counts as one at this distance."""
-CORES = os.cpu_count() or 1
+CORES = count_cores()
 _TICK = 1e-6
 """Seconds by which a sum of steps may miss the time that it stands for."""
 
