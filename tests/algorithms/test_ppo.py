@@ -339,6 +339,13 @@ def test_values_count_as_before_in_a_training_that_starts_from_weights():
     assert ppo.returns.spread.min() > 50.0, "else their units would not matter"
 
 
+def test_a_training_that_starts_from_weights_starts_slowly():
+    ppo, other = (Ppo("set", "fast", BODIES, PpoConfig(), network=TINY) for _ in range(2))
+    other.load(ppo.weights())
+    rates = [one.policy_optimiser.param_groups[0]["lr"] for one in (ppo, other)]
+    assert rates == [PpoConfig().learning_rate, 1e-5]
+
+
 def test_units_of_bodies_that_were_not_trained_on():
     full, foot = resolve_bodies(("3d_walker_7_full", "3d_walker_5_foot"))
     other = get_body("3d_walker_6_right_foot")

@@ -104,14 +104,13 @@ class Ppo:
             gears = [hinge.gear for limb in body.limbs for hinge in limb.hinges]
             row[: len(gears)] = np.array(gears) != 0.0
         self._mirroring = Mirroring(self.bodies) if config.mirror else None
-        self._start_optimisers()
+        self._start_optimisers(config.learning_rate)
         self.updates = 0
         """Gradient steps so far."""
 
-    def _start_optimisers(self) -> None:
-        config = self.config
-        self.policy_optimiser = make_optimiser(self.policy, config.learning_rate)
-        self.value_optimiser = make_optimiser(self.value, config.value_learning_rate)
+    def _start_optimisers(self, rate: float) -> None:
+        self.policy_optimiser = make_optimiser(self.policy, rate)
+        self.value_optimiser = make_optimiser(self.value, self.config.value_learning_rate)
 
     def _batch(self, observations: NDArray[np.float32], row_body: NDArray[np.int64]) -> LimbBatch:
         """Of raw observations (rows, width)."""
@@ -357,7 +356,9 @@ class Ppo:
         )
         self.returns.load_state_dict(units)
         if training_state is None:
-            self._start_optimisers()
+            # Adam has to find out anew which way is steep: at the rate for untrained weights its
+            # first steps would undo much of what these have learned.
+            self._start_optimisers(LEARNING_RATES[0])
             self.updates = 0
             return
         self.policy_optimiser.load_state_dict(training_state["policy_optimiser"])

@@ -32,7 +32,8 @@ class PpoConfig:
     clip: float = 0.2
     """How far the probability of an action may change before it stops to count."""
     learning_rate: float = 3e-4
-    """Adam's for the policy, at the start."""
+    """Adam's for the policy, at the start of a training from scratch; one from other weights starts
+    at the lowest, 1e-5, and the divergence soon leads it to where it belongs."""
     kl: float = 0.03
     """KL divergence between the old and the new policy that the learning rate is led to."""
     value_learning_rate: float = 1e-3
