@@ -13,7 +13,7 @@ from sgrl.envs.observation import AXES, FEATURES, TARGET, mirrored
 from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.models.batch import LimbBatch
 from sgrl.models.set import SetConfig
-from sgrl.morphology import get_body, mirror_of
+from sgrl.morphology import get_body, mirror_of, resolve_bodies
 
 from .test_ppo import random_rollout
 
@@ -75,6 +75,22 @@ def test_half_of_every_body_is_seen_in_the_mirror_with_the_same_worth():
                 torch.testing.assert_close(mine.scalars, alone.scalars)
                 worth = whole.advantages[order.index(row)]
                 torch.testing.assert_close(batch.advantages[place], worth)
+
+
+def test_returns_of_an_image_that_is_trained_on_are_in_its_own_units():
+    left, right = bodies = resolve_bodies(("3d_humanoid_7_left_arm", "3d_humanoid_7_right_arm"))
+    ppo = make(bodies, epochs=1, batch=1000)
+    rollout, body_index = random_rollout(ppo, copies=2)
+    rollout.rewards[:, body_index == 1] += 100.0
+    (batch,) = ppo.batches(rollout, body_index, np.random.default_rng(0))
+    assert batch.rows.layout.bodies == (left, right), "the image of each is the other"
+    mean, spread = (torch.from_numpy(x) for x in (ppo.returns.mean, ppo.returns.spread))
+    body = torch.from_numpy(np.asarray(batch.rows.layout.row_body))
+    earned = mean[body] + spread[body] * batch.returns
+    images = batch.images
+    torch.testing.assert_close(earned[images.rows], earned[images.lived], rtol=1e-4, atol=1e-2)
+    assert (body[images.rows] != body[images.lived]).all()
+    assert mean[1] > mean[0] + 50.0, "else their units would not matter"
 
 
 def test_a_policy_that_is_its_own_image_is_not_pulled():

@@ -13,6 +13,7 @@ from torch import Tensor
 from sgrl.algorithms.rollout import Array
 from sgrl.envs.observation import FEATURES, mirrored
 from sgrl.morphology import Morphology, mirror_of
+from sgrl.morphology.mirror import alike
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,19 @@ class Mirroring:
 
     def __init__(self, bodies: Sequence[Morphology]) -> None:
         self._mirrors = [mirror_of(body) for body in bodies]
-        images = [mirror.body for mirror in self._mirrors]
-        self.bodies = tuple(dict.fromkeys((*bodies, *images)))
+        known, places = list(bodies), []
+        for mirror in self._mirrors:
+            akin = (i for i, body in enumerate(known) if alike(mirror.body, body))
+            places.append(next(akin, len(known)))
+            if places[-1] == len(known):
+                known.append(mirror.body)
+        self.bodies = tuple(known)
         """Those given, then their images that are not among them."""
-        self.image_index = np.array([self.bodies.index(image) for image in images])
+        self.image_index = np.array(places)
         """(bodies given,): where the image of each is in `bodies`."""
+        self.units = np.where(self.image_index < len(bodies), places, np.arange(len(bodies)))
+        """(bodies given,): the body in whose units the returns of its image count: the image if it
+        is among those given, else the body itself."""
 
         motors = max(body.num_actions for body in bodies)
         self._sources = np.tile(np.arange(motors), (len(bodies), 1))

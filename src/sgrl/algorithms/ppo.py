@@ -193,7 +193,6 @@ class Ppo:
         seen = self.seen(rollout, body_index)
         advantages, returns = self.advantages(rollout, body_index, seen)
         self.returns.update(returns, body_index)
-        units = (returns - self.returns.mean[body_index]) / self.returns.spread[body_index]
         normalised = np.empty_like(advantages)
         for body in range(len(self.bodies)):
             own = advantages[:, body_index == body]
@@ -204,15 +203,16 @@ class Ppo:
             "actions": rollout.actions.reshape(steps * copies, -1),
             "means": rollout.means.reshape(steps * copies, -1),
             "advantages": normalised.ravel().astype(np.float32),
-            "returns": units.ravel().astype(np.float32),
+            "returns": self._in_units(returns, body_index),
             "moving": self._moving[row_body],
         }
         log_std = self.policy.log_std.detach().clone()
         if self._mirroring is not None:
-            # The images have the same advantages and returns, and were as likely.
+            # The images have the same advantages and earn the same, and were as likely.
             image_of = self._mirroring.actions
             shown = flat | {name: image_of(flat[name], row_body) for name in _OF_MOTORS}
             shown["moving"] = np.abs(shown["moving"])
+            shown["returns"] = self._in_units(returns, self._mirroring.units[body_index])
             flat = {name: np.concatenate((own, shown[name])) for name, own in flat.items()}
         own_rows = [np.flatnonzero(row_body == body) for body in range(len(self.bodies))]
         count = max(1, round(steps * copies / self.config.batch))
@@ -238,6 +238,13 @@ class Ppo:
                     **tensors,
                 )
                 first = False
+
+    def _in_units(
+        self, returns: NDArray[np.float64], bodies: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
+        """Of returns (steps, copies) as rewards count, as the value function does: (rows,)."""
+        units = (returns - self.returns.mean[bodies]) / self.returns.spread[bodies]
+        return units.ravel().astype(np.float32)
 
     def update(self, batch: Batch) -> dict[str, float]:
         """One gradient step of policy and value function; gives `REPORTS`.

@@ -70,12 +70,12 @@ def mirror_of(body: Morphology) -> Mirror:
     shown = body.name.removesuffix(MIRRORED)
     name = shown + MIRRORED if shown == body.name else shown
     image = replace(body, name=name, limbs=tuple(limbs[i] for i in order))
-    if _alike(image, body):
+    if alike(image, body):
         image = body
     return Mirror(image, np.array(order), np.array([signs[i] for i in order]))
 
 
-def _alike(image: Morphology, body: Morphology) -> bool:
+def alike(image: Morphology, body: Morphology) -> bool:
     """Whether it has the same limbs in the same places, on the same hinges.
 
     Not all that physics knows: published left and right sides differ in some armatures.
