@@ -9,7 +9,6 @@ causes.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from sgrl.algorithms.densities import divergences, log_densities, per_hinge
 from sgrl.algorithms.descent import descend, finite, make_optimiser
 from sgrl.algorithms.mirroring import Images, Mirroring, with_images
 from sgrl.algorithms.ppo_config import LEARNING_RATES, PpoConfig
@@ -28,7 +28,6 @@ from sgrl.algorithms.weights import load_weights, weights_of
 from sgrl.envs.observation import FEATURES
 from sgrl.models.batch import LimbBatch
 from sgrl.models.methods import Config, make_policy, make_value
-from sgrl.models.network import NUM_HINGES
 from sgrl.models.normaliser import Normaliser
 from sgrl.morphology import Morphology
 
@@ -183,8 +182,7 @@ class Ppo:
         for rows in self._chunks(len(row_body)):
             batch = seen.select(rows)
             found.append(batch.layout.row_mean(self.value(batch)).cpu().numpy())
-        units = np.concatenate(found).astype(np.float64)
-        return self.returns.mean[row_body] + self.returns.spread[row_body] * units
+        return self.returns.from_units(np.concatenate(found).astype(np.float64), row_body)
 
     def batches(
         self, rollout: Rollout, body_index: NDArray[np.int64], order: np.random.Generator
@@ -203,7 +201,7 @@ class Ppo:
             "actions": rollout.actions.reshape(steps * copies, -1),
             "means": rollout.means.reshape(steps * copies, -1),
             "advantages": normalised.ravel().astype(np.float32),
-            "returns": self._in_units(returns, body_index),
+            "returns": self.returns.to_units(returns, body_index).ravel().astype(np.float32),
             "moving": self._moving[row_body],
         }
         log_std = self.policy.log_std.detach().clone()
@@ -212,7 +210,8 @@ class Ppo:
             image_of = self._mirroring.actions
             shown = flat | {name: image_of(flat[name], row_body) for name in _OF_MOTORS}
             shown["moving"] = np.abs(shown["moving"])
-            shown["returns"] = self._in_units(returns, self._mirroring.units[body_index])
+            units = self.returns.to_units(returns, self._mirroring.units[body_index])
+            shown["returns"] = units.ravel().astype(np.float32)
             flat = {name: np.concatenate((own, shown[name])) for name, own in flat.items()}
         own_rows = [np.flatnonzero(row_body == body) for body in range(len(self.bodies))]
         count = max(1, round(steps * copies / self.config.batch))
@@ -239,13 +238,6 @@ class Ppo:
                 )
                 first = False
 
-    def _in_units(
-        self, returns: NDArray[np.float64], bodies: NDArray[np.int64]
-    ) -> NDArray[np.float32]:
-        """Of returns (steps, copies) as rewards count, as the value function does: (rows,)."""
-        units = (returns - self.returns.mean[bodies]) / self.returns.spread[bodies]
-        return units.ravel().astype(np.float32)
-
     def update(self, batch: Batch) -> dict[str, float]:
         """One gradient step of policy and value function; gives `REPORTS`.
 
@@ -257,8 +249,8 @@ class Ppo:
         unbounded = layout.actions_to_rows(self.policy.actor.unbounded(batch.rows))
         means = unbounded.tanh()
         log_std = self.policy.log_std
-        now = _log_densities(batch.actions, means, log_std)
-        before = _log_densities(batch.actions, batch.means, batch.log_std)
+        now = log_densities(batch.actions, means, log_std)
+        before = log_densities(batch.actions, batch.means, batch.log_std)
         ratio = ((now - before) * batch.moving).sum(dim=1).exp()
         bounded = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
         gain = torch.minimum(ratio * batch.advantages, bounded * batch.advantages)
@@ -271,7 +263,7 @@ class Ppo:
         with torch.no_grad():
             # Of what was lived through: in the mirror the policy may never have been its image.
             lived = slice(None) if batch.images is None else batch.images.lived
-            kl = _divergences(batch.means, batch.log_std, means, log_std)
+            kl = divergences(batch.means, batch.log_std, means, log_std)
             kl = (kl * batch.moving).sum(dim=1)[lived].mean()
             clipped = ((ratio[lived] - 1.0).abs() > config.clip).float().mean()
         report = {
@@ -305,7 +297,7 @@ class Ppo:
         assert batch.images is not None, "of a batch with images"
         images = batch.images
         model = means.detach()[images.lived].gather(1, images.sources) * images.signs
-        spread = _per_hinge(self.policy.log_std.detach(), means.shape[1])
+        spread = per_hinge(self.policy.log_std.detach(), means.shape[1])
         away = (means[images.rows] - model) * (-spread).exp()
         return (0.5 * away.square() * batch.moving[images.rows]).sum(dim=1).log1p().mean()
 
@@ -379,23 +371,3 @@ class _Spread(nn.Module):
     def __init__(self, log_std: nn.Parameter) -> None:
         super().__init__()
         self.log_std = log_std
-
-
-def _per_hinge(log_std: Tensor, motors: int) -> Tensor:
-    """(3,), one for each kind of hinge, to (motors,)."""
-    return log_std.repeat(motors // NUM_HINGES)
-
-
-def _log_densities(actions: Tensor, means: Tensor, log_std: Tensor) -> Tensor:
-    """Of each action by itself, (rows, motors)."""
-    spread = _per_hinge(log_std, actions.shape[1])
-    away = (actions - means) * (-spread).exp()
-    return -0.5 * away.square() - spread - 0.5 * math.log(2.0 * math.pi)
-
-
-def _divergences(old_means: Tensor, old_log_std: Tensor, means: Tensor, log_std: Tensor) -> Tensor:
-    """KL divergences from the old to the new distribution of each action, (rows, motors)."""
-    old_spread, spread = (_per_hinge(one, means.shape[1]) for one in (old_log_std, log_std))
-    away = (old_means - means) * (-spread).exp()
-    wider = 0.5 * (2.0 * (old_spread - spread)).exp() - 0.5
-    return 0.5 * away.square() + spread - old_spread + wider

@@ -47,6 +47,18 @@ class ReturnScale:
             seen = np.array([1.0, own.mean(), np.square(own).mean()])
             self._sums[:, body] = MEMORY * self._sums[:, body] + (1 - MEMORY) * seen
 
+    def to_units(
+        self, returns: NDArray[np.float64], bodies: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Of returns (..., n) of bodies (n,), as rewards count, as the value function counts."""
+        return (returns - self.mean[bodies]) / self.spread[bodies]
+
+    def from_units(
+        self, units: NDArray[np.float64], bodies: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """What `to_units` was given."""
+        return self.mean[bodies] + self.spread[bodies] * units
+
     def state_dict(self) -> dict[str, Tensor]:
         """(3,) for each body, by family and name."""
         return dict(zip(self._names, torch.from_numpy(self._sums.T.copy()), strict=True))

@@ -208,10 +208,10 @@ def _check_numbers(settings: TrainSettings) -> None:
         value = getattr(settings, name)
         if value is not None and not least <= value < float("inf"):
             raise ValueError(f"{name} must be {least} or more, not {value}")
+    defaults = _by_name(TrainSettings())
     if settings.algorithm == "ppo":
-        fields = {one.name: one.default for one in dataclasses.fields(TrainSettings)}
         for name in TD3_ONLY:
-            if getattr(settings, name) != fields[name]:
+            if getattr(settings, name) != defaults[name]:
                 raise ValueError(f"{name} is a setting of TD3; PPO has none")
     if settings.rollout_workers and settings.algorithm != "ppo":
         raise ValueError(
@@ -219,20 +219,26 @@ def _check_numbers(settings: TrainSettings) -> None:
         )
     if settings.cluster is not None and not settings.rollout_workers:
         raise ValueError("cluster is where rollout workers run: give rollout_workers, too")
-    others = {"ppo": (settings.td3, Td3Config()), "td3": (settings.ppo, PpoConfig())}
-    given, default = others[settings.algorithm]
-    if changed := _differing(given, default):
-        other = "td3" if settings.algorithm == "ppo" else "ppo"
-        options = ", ".join(f"--{other}.{name.replace('_', '-')}" for name in changed)
+    other = "td3" if settings.algorithm == "ppo" else "ppo"
+    changed = [
+        name
+        for name, value in _by_name(settings).items()
+        if name.startswith(f"{other}.") and value != defaults[name]
+    ]
+    if changed:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in changed)
         raise ValueError(f"{options}: only with --algorithm {other}, not {settings.algorithm}")
     if not 0 <= settings.seed < 2**32:
         raise ValueError(f"a seed is a whole number from 0 to 2**32 - 1, not {settings.seed}")
 
 
-def _differing(one: Any, other: Any) -> list[str]:
-    """Names of the fields in which two values of the same dataclass differ."""
-    names = [field.name for field in dataclasses.fields(one)]
-    return [name for name in names if getattr(one, name) != getattr(other, name)]
+def _by_name(settings: TrainSettings) -> dict[str, Any]:
+    """Every setting, those of the algorithms as `td3.…` and `ppo.…`."""
+    found = {one.name: getattr(settings, one.name) for one in dataclasses.fields(settings)}
+    for algorithm in ("td3", "ppo"):
+        own = vars(found.pop(algorithm)).items()
+        found |= {f"{algorithm}.{name}": value for name, value in own}
+    return found
 
 
 def _check_packages(settings: TrainSettings) -> None:
@@ -276,26 +282,15 @@ def resumed_settings(asked: TrainSettings, recorded: TrainSettings) -> TrainSett
     A setting that was asked for (it is not at its default) and differs is refused: to go on
     otherwise would be another run.
     """
-    for one in dataclasses.fields(TrainSettings):
-        default = one.default
-        if one.default_factory is not dataclasses.MISSING:
-            default = one.default_factory()
-        value, kept = getattr(asked, one.name), getattr(recorded, one.name)
-        if one.name == "bodies" and value:
-            value = tuple(body.name for body in asked.morphologies())
-        if one.name in ("td3", "ppo"):
-            pairs = {
-                f"{one.name}.{name}": (getattr(value, name), getattr(kept, name))
-                for name in _differing(value, default)
-            }
-        else:
-            pairs = {} if one.name in CHANGEABLE or value == default else {one.name: (value, kept)}
-        for name, (own, found) in pairs.items():
-            if own != found:
-                raise ValueError(
-                    f"a resumed run keeps its settings: {name} is {found!r}, not {own!r} (start a "
-                    "new one with init_from instead)"
-                )
+    if asked.bodies:
+        asked = replace(asked, bodies=tuple(body.name for body in asked.morphologies()))
+    defaults, kept = _by_name(TrainSettings()), _by_name(recorded)
+    for name, value in _by_name(asked).items():
+        if value not in (defaults[name], kept[name]) and name not in CHANGEABLE:
+            raise ValueError(
+                f"a resumed run keeps its settings: {name} is {kept[name]!r}, not {value!r} "
+                "(start a new one with init_from instead)"
+            )
     steps = recorded.steps if asked.steps is None else asked.steps
     # Who asks for more steps does not want to be stopped by a time that is over.
     minutes = recorded.minutes if asked.steps is None else None
