@@ -12,6 +12,9 @@ from torch import Tensor, nn
 from sgrl.models.batch import LimbBatch
 from sgrl.models.network import NUM_HINGES
 
+MIN_LOG_STD, MAX_LOG_STD = -5.0, 2.0
+"""What tanh bounds the log of a Gaussian actor's standard deviation by."""
+
 
 class Actor(nn.Module):
     """Actions in [-1, 1]."""
@@ -26,8 +29,36 @@ class Actor(nn.Module):
 
     def unbounded(self, batch: LimbBatch) -> Tensor:
         """(limbs, 3), torso rows 0: the numbers whose tanh is the action."""
-        found: Tensor = self.network(batch)
-        return found.masked_fill(batch.layout.is_torso.unsqueeze(-1), 0.0)
+        mean: Tensor = self.network(batch)
+        return mean.masked_fill(batch.layout.is_torso.unsqueeze(-1), 0.0)
+
+
+class GaussianActor(nn.Module):
+    """A normal distribution before tanh whose standard deviation depends on the state.
+
+    The network gives three means and three raw log-stds per limb, and both are as invariant as the
+    actions of `Actor`, whose weights fit it.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, batch: LimbBatch) -> tuple[Tensor, Tensor]:
+        """Mean before tanh, torso rows 0, and log of the standard deviation: (limbs, 3) each.
+
+        The log-std lies between -5 and 2; the torso's has no meaning.
+        """
+        outputs: Tensor = self.network(batch)
+        mean, raw_std = outputs.chunk(2, dim=-1)
+        mean = mean.masked_fill(batch.layout.is_torso.unsqueeze(-1), 0.0)
+        half_range = (MAX_LOG_STD - MIN_LOG_STD) / 2
+        return mean, MIN_LOG_STD + half_range * (torch.tanh(raw_std) + 1)
+
+    def mean(self, batch: LimbBatch) -> Tensor:
+        """The deterministic action tanh(mean): (limbs, 3) in [-1, 1], torso rows 0."""
+        mean, _ = self(batch)
+        return torch.tanh(mean)
 
 
 class Policy(nn.Module):

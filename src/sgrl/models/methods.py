@@ -19,9 +19,9 @@ from torch import nn
 from sgrl.models import set as set_
 from sgrl.models import swat
 from sgrl.models.frames import Frame, Framed
-from sgrl.models.heads import Actor, Critic, Policy, TwinCritic, Value
+from sgrl.models.heads import Actor, Critic, GaussianActor, Policy, TwinCritic, Value
 from sgrl.models.monolithic import Monolithic, MonolithicConfig
-from sgrl.models.network import ACTOR, CRITIC, VALUE, Role
+from sgrl.models.network import ACTOR, CRITIC, GAUSSIAN_ACTOR, VALUE, Role
 from sgrl.models.own import find_attribute, try_out
 from sgrl.models.set import Set
 from sgrl.models.smp import Smp, SmpConfig
@@ -189,6 +189,11 @@ class _How(TypedDict, total=False):
 def make_actor(method: str, preset: str = "fast", **how: Unpack[_How]) -> Actor:
     """`actor(batch)`: actions (limbs, 3) in [-1, 1]."""
     return Actor(get_method(method).build(ACTOR, preset, **how))
+
+
+def make_gaussian_actor(method: str, preset: str = "fast", **how: Unpack[_How]) -> GaussianActor:
+    """`actor(batch)`: mean before tanh and log-std, (limbs, 3) each."""
+    return GaussianActor(get_method(method).build(GAUSSIAN_ACTOR, preset, **how))
 
 
 def make_policy(method: str, preset: str = "fast", **how: Unpack[_How]) -> Policy:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from sgrl.envs.observation import NUM_SCALARS, NUM_VECTORS
 from sgrl.models.batch import LimbBatch
+from sgrl.models.mlp import linear
 
 NUM_HINGES = 3
 """Hinges, and so actions, of a limb."""
@@ -27,10 +28,17 @@ class Role:
     """Whether it takes the action of each limb as well."""
     gives_action: bool
     """Whether it gives one number per hinge, (limbs, 3), or one per limb, (limbs, 1)."""
+    gives_std: bool = False
+    """Whether a raw log-std per hinge follows the means, (limbs, 6), means first."""
 
     @property
     def outputs(self) -> int:
         """Numbers per limb that the network gives."""
+        return self.means * (2 if self.gives_std else 1)
+
+    @property
+    def means(self) -> int:
+        """Numbers per limb that the network gives, raw log-stds not counted."""
         return NUM_HINGES if self.gives_action else 1
 
     @property
@@ -40,8 +48,24 @@ class Role:
 
 
 ACTOR = Role(reads_action=False, gives_action=True)
+GAUSSIAN_ACTOR = Role(reads_action=False, gives_action=True, gives_std=True)
 CRITIC = Role(reads_action=True, gives_action=False)
 VALUE = Role(reads_action=False, gives_action=False)
+
+
+INITIAL_RAW_STD = 0.29
+"""Bias of a new `read_std`: a standard deviation of 0.6, see `heads.GaussianActor`."""
+
+
+def std_layer(inputs: int, outputs: int = NUM_HINGES) -> nn.Linear:
+    """The layer `read_std`, from the last hidden units to raw log-stds, nearly constant at first.
+
+    It stands beside the layer of the means, so that the weights of a deterministic actor fit a
+    Gaussian one but for this.
+    """
+    layer = linear(inputs, outputs, 0.01)
+    nn.init.constant_(layer.bias, INITIAL_RAW_STD)
+    return layer
 
 
 class LimbNetwork(nn.Module, ABC):

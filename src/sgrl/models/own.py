@@ -14,14 +14,19 @@ import torch
 from torch import Tensor, nn
 
 from sgrl.models.batch import LimbBatch, layout_of
-from sgrl.models.network import ACTOR, CRITIC, VALUE, Role
+from sgrl.models.network import ACTOR, CRITIC, GAUSSIAN_ACTOR, VALUE, Role
 from sgrl.models.states import random_batch
 from sgrl.morphology import resolve_bodies
 
 if TYPE_CHECKING:
     from sgrl.models.methods import Method
 
-ROLES = {"actor": ACTOR, "critic": CRITIC, "value function": VALUE}
+ROLES = {
+    "actor": ACTOR,
+    "Gaussian actor": GAUSSIAN_ACTOR,
+    "critic": CRITIC,
+    "value function": VALUE,
+}
 SEE = "see docs/extending.md for what a method looks like"
 LEAK = 1e-3
 """Change of a row's output, relative to its size, that can't be rounding."""

@@ -28,7 +28,7 @@ from sgrl.models.attention import (
 from sgrl.models.batch import LimbBatch
 from sgrl.models.blocks import embed, feed_forward, project, rectify, renew
 from sgrl.models.mlp import OUTPUT_GAIN, linear
-from sgrl.models.network import LimbNetwork, Role
+from sgrl.models.network import LimbNetwork, Role, std_layer
 from sgrl.models.observed import (
     Observed,
     mix,
@@ -321,21 +321,25 @@ class Set(LimbNetwork):
         self.projects = role.gives_action and config.output == "projected"
         # A torque adds up `matrix` vectors; it should be no longer for more of them.
         outputs, gain = (
-            (config.matrix, 2 * config.matrix**-0.5) if self.projects else (role.outputs, 1.0)
+            (config.matrix, 2 * config.matrix**-0.5) if self.projects else (role.means, 1.0)
         )
         self.hidden = linear(width, config.matrix_hidden, RECTIFIED)
         self.read_out = linear(config.matrix_hidden, outputs, gain * OUTPUT_GAIN)
+        self.read_std = std_layer(config.matrix_hidden) if role.gives_std else None
 
     def forward(self, batch: LimbBatch, action: Tensor | None = None) -> Tensor:
-        """(limbs, 3) or (limbs, 1), not squashed."""
+        """(limbs, role.outputs), not squashed."""
         h, stacked, _ = self._run(batch, action)
         hidden = rectify(self.invariants(h, stacked), self.hidden.weight, self.hidden.bias)
         out: Tensor = self.read_out(hidden)
-        if not self.projects or stacked is None:
+        if self.projects and stacked is not None:
+            # eq:readout. The last layer of its MLP and W_T are one linear map.
+            torque = combine(stacked, out)
+            out = torch.bmm(batch.vectors[:, AXES], torque.unsqueeze(2)).squeeze(2)
+        if self.read_std is None:
             return out
-        # eq:readout. The last layer of its MLP and W_T are one linear map.
-        torque = combine(stacked, out)
-        return torch.bmm(batch.vectors[:, AXES], torque.unsqueeze(2)).squeeze(2)
+        # Of the hidden units, which are invariant, so the standard deviation is too.
+        return torch.cat((out, self.read_std(hidden)), dim=-1)
 
     def attention(self, batch: LimbBatch, action: Tensor | None = None) -> list[Tensor]:
         """Attention of each layer, (rows, heads, max_limbs, max_limbs), to look at."""

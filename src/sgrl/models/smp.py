@@ -26,7 +26,7 @@ from torch.nn.functional import normalize
 
 from sgrl.models.batch import BatchLayout, LimbBatch
 from sgrl.models.mlp import linear, mlp
-from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role
+from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role, std_layer
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,8 @@ class Smp(LimbNetwork):
         if config.top_down:
             own += config.message
             self.down = mlp(own, config.down, config.message, size)
-        self.decide = mlp(own, config.down, role.outputs, size)
+        self.decide = mlp(own, config.down, role.means, size)
+        self.read_std = std_layer(config.down[-1]) if role.gives_std else None
 
     def forward(self, batch: LimbBatch, action: Tensor | None = None) -> Tensor:
         """(limbs, role.outputs)."""
@@ -78,7 +79,10 @@ class Smp(LimbNetwork):
             own = self.up(own, tree)
         if self.config.top_down:
             own = self._listen(own, tree)
-        result: Tensor = self.decide(own.tanh())
+        hidden = self.decide[:-1](own.tanh())
+        result: Tensor = self.decide[-1](hidden)
+        if self.read_std is not None:
+            result = torch.cat((result, self.read_std(hidden)), dim=-1)
         return result.index_select(0, tree.places)
 
     def _listen(self, own: Tensor, tree: _Tree) -> Tensor:

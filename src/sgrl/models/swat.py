@@ -25,7 +25,7 @@ from sgrl.models.attention import (
 from sgrl.models.batch import LimbBatch
 from sgrl.models.blocks import embed, feed_forward, project, rectify, renew
 from sgrl.models.mlp import OUTPUT_GAIN, linear
-from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role
+from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role, std_layer
 from sgrl.models.packing import Packing
 
 
@@ -108,14 +108,16 @@ class Swat(LimbNetwork):
             SwatLayer(config, first=layer == 0) for layer in range(config.layers)
         )
         self.decoder = linear(width + inputs, config.hidden, RECTIFIED)
-        self.read_out = linear(config.hidden, role.outputs, OUTPUT_GAIN)
+        self.read_out = linear(config.hidden, role.means, OUTPUT_GAIN)
+        self.read_std = std_layer(config.hidden) if role.gives_std else None
 
     def forward(self, batch: LimbBatch, action: Tensor | None = None) -> Tensor:
-        """(limbs, 3) or (limbs, 1), not squashed."""
+        """(limbs, role.outputs), not squashed."""
         raw, h, _ = self._run(batch, action)
         of_h, of_raw = self.decoder.weight.tensor_split((h.shape[-1],), dim=-1)
-        out: Tensor = self.read_out(rectify(h, of_h, self.decoder.bias, raw, of_raw))
-        return out
+        hidden = rectify(h, of_h, self.decoder.bias, raw, of_raw)
+        out: Tensor = self.read_out(hidden)
+        return out if self.read_std is None else torch.cat((out, self.read_std(hidden)), dim=-1)
 
     def attention(self, batch: LimbBatch, action: Tensor | None = None) -> list[Tensor]:
         """Attention of each layer, (rows, heads, max_limbs, max_limbs), to look at."""
