@@ -26,8 +26,8 @@ from gymnasium.vector import AsyncVectorEnv
 from mujoco.batch import Batch
 
 from sgrl.envs import LocomotionEnv, LocomotionVectorEnv
-from sgrl.envs.task import PHYSICS_STEPS
-from sgrl.morphology import FULL_BODIES, compile_model
+from sgrl.morphology import FAMILIES, compile_model
+from sgrl.morphology.body import PHYSICS_STEPS
 
 COPIES = 64
 STEPS = 16
@@ -154,7 +154,7 @@ def main() -> None:
     if args.memory:
         print(memory_of_many_cheetahs())
         return
-    full = [body.name for body in FULL_BODIES.values()]
+    full = [family.body.name for family in FAMILIES.values()]
     print("| what | steps/s | ratio | limit | from the same states |\n|---|---:|---:|---:|---:|")
     for bodies, copies, limit in [*((name, COPIES, 0.9) for name in full), ("3d_cwhh++", 4, 0.8)]:
         speed, free, same = vector_over_raw(bodies, copies, args.threads, args.rounds)

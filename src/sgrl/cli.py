@@ -35,18 +35,17 @@ def envs(gallery: Path | None = None) -> None:
         return
     table = Table(title="Bodies: gymnasium.make('sgrl/<body>-v1'), or -v2 for near targets")
     table.add_column("body", no_wrap=True)
-    for column in ("limbs", "hinges", "moving motors", "mass (kg)"):
+    for column in ("limbs", "hinges", "actuated motors", "mass (kg)"):
         table.add_column(column, justify="right")
     table.add_column("collection", no_wrap=True)
     table.add_column("split", no_wrap=True)
     for entry in TABLE:
         body = get_body(entry.name)
-        moving = sum(hinge.gear != 0 for limb in body.limbs for hinge in limb.hinges)
         table.add_row(
             entry.name,
             str(body.num_limbs),
             str(body.num_actions),
-            str(moving),
+            str(body.actuated.sum()),
             f"{compile_model(body).body_mass.sum():.1f}",
             f"3d_{entry.family}++",
             entry.split.replace("_", "-"),

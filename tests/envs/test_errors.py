@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import sgrl
-from sgrl.envs import LocomotionEnv
-from sgrl.envs.task import Health, task_for
+from sgrl.envs import Health, LocomotionEnv, task_for
 
 NAME = "3d_walker_7_full"
 

@@ -19,8 +19,7 @@ from PIL import Image
 
 import sgrl
 from sgrl.envs.rendering import CAMERA_AZIMUTH, POLE_DISTANCE, TARGET_COLOUR
-from sgrl.morphology import FULL_BODIES, get_body, resolve_bodies
-from sgrl.morphology.compile import FAMILY_COLOURS
+from sgrl.morphology import FAMILIES, get_body, resolve_bodies
 from sgrl.viewer.driver import RandomDriver
 from sgrl.viewer.gallery import CAPTION, TILE, write_gallery
 from sgrl.viewer.simulation import Simulation
@@ -31,7 +30,7 @@ Frame = NDArray[np.uint8]
 SIZE = 160
 """Pixels along each side: rendering without a graphics card is slow."""
 WALKER = "3d_walker_7_full"
-GREEN = FAMILY_COLOURS["walker"]
+GREEN = FAMILIES["walker"].color
 _AZIMUTH = np.deg2rad(CAMERA_AZIMUTH)
 RIGHT = np.array([np.sin(_AZIMUTH), -np.cos(_AZIMUTH)])
 """The direction on the ground that is to the right in the picture."""
@@ -88,14 +87,14 @@ def run_python(script: str, env: dict[str, str]) -> subprocess.CompletedProcess[
     )
 
 
-@pytest.mark.parametrize("family", FAMILY_COLOURS)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_a_frame_shows_the_robot(family: str) -> None:
-    with walker(body=FULL_BODIES[family].name) as env:
+    with walker(body=FAMILIES[family].body.name) as env:
         env.reset(seed=0)
         frame = env.render()
         assert frame.shape == (SIZE, SIZE, 3)
         assert frame.dtype == np.uint8
-        assert middle(coloured(frame, FAMILY_COLOURS[family])).mean() > 0.005
+        assert middle(coloured(frame, FAMILIES[family].color)).mean() > 0.005
         env.step(np.ones(env.action_space.shape, np.float32))
         later = env.render()
         assert not np.shares_memory(frame, later)
@@ -126,7 +125,7 @@ def test_vector_frames_show_each_copy() -> None:
     for frame, family in zip(frames, ("walker", "walker", "humanoid", "humanoid"), strict=True):
         assert frame.shape == (SIZE, SIZE, 3)
         assert frame.dtype == np.uint8
-        assert middle(coloured(frame, FAMILY_COLOURS[family])).mean() > 0.005
+        assert middle(coloured(frame, FAMILIES[family].color)).mean() > 0.005
     assert (frames[0] != frames[1]).any(), "two starts, two pictures"
     env.close()
     env.close()
@@ -341,7 +340,7 @@ def test_gallery(tmp_path: Path) -> None:
     for place, family in enumerate(("hopper", "walker", "cheetah")):
         x, y = place % 2 * TILE, place // 2 * (TILE + CAPTION)
         body = sheet[y : y + TILE, x : x + TILE]
-        assert middle(coloured(body, FAMILY_COLOURS[family])).mean() > 0.005
+        assert middle(coloured(body, FAMILIES[family].color)).mean() > 0.005
         caption = sheet[y + TILE : y + TILE + CAPTION, x : x + TILE]
         assert 5 < (caption < 128).all(axis=-1).sum() < caption.size / 10, "a name"
     assert (sheet[TILE + CAPTION :, TILE:] == 255).all(), "the last place is empty"

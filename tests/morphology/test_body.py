@@ -6,10 +6,10 @@ import mujoco
 import numpy as np
 import pytest
 
-from sgrl.morphology import FULL_BODIES, Limb, Morphology, compile_model, get_body
+from sgrl.morphology import FAMILIES, Limb, Morphology, compile_model, get_body
 from sgrl.morphology.parts import capsule
 
-WALKER, HOPPER, CHEETAH = (FULL_BODIES[f] for f in ("walker", "hopper", "cheetah"))
+WALKER, HOPPER, CHEETAH = (FAMILIES[f].body for f in ("walker", "hopper", "cheetah"))
 
 
 def test_bodies_are_immutable_values():

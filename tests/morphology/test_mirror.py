@@ -10,7 +10,7 @@ import pytest
 import sgrl
 from sgrl.envs.observation import mirrored
 from sgrl.envs.single import LocomotionEnv
-from sgrl.morphology import FULL_BODIES, Morphology, body_names, get_body, mirror_of
+from sgrl.morphology import FAMILIES, Morphology, body_names, get_body, mirror_of
 from sgrl.morphology.mirror import other_side
 
 MIRRORED_PAIRS = [
@@ -28,7 +28,7 @@ def with_equal_armatures(body: Morphology) -> Morphology:
     return replace(body, limbs=limbs)
 
 
-@pytest.mark.parametrize("name", [body.name for body in FULL_BODIES.values()])
+@pytest.mark.parametrize("name", [family.body.name for family in FAMILIES.values()])
 def test_a_body_with_two_equal_sides_is_its_own_image(name: str) -> None:
     body = get_body(name)
     assert mirror_of(body).body is body

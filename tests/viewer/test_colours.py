@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sgrl.morphology import FULL_BODIES
-from sgrl.morphology.compile import FAMILY_COLOURS
+from sgrl.morphology import FAMILIES
 from sgrl.viewer.colours import (
     ACTING,
     FULL_ATTENTION,
@@ -22,12 +21,12 @@ def rgb(colour: np.ndarray) -> list[int]:
     return [round(255 * float(channel)) for channel in colour]
 
 
-@pytest.mark.parametrize("family", FULL_BODIES)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_a_body_has_its_familys_colour(family: str) -> None:
-    body = FULL_BODIES[family]
+    body = FAMILIES[family].body
     colours = body_colours(body)
     assert colours.shape == (body.num_limbs, 3)
-    assert colours[0].tolist() == rgb(np.array(FAMILY_COLOURS[family][:3]))
+    assert colours[0].tolist() == rgb(np.array(FAMILIES[family].color[:3]))
     for limb, parent in enumerate(body.parents[1:], start=1):
         assert (colours[limb] < colours[parent]).all()
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from sgrl.envs.single import LocomotionEnv
-from sgrl.morphology import FULL_BODIES, compile_model
+from sgrl.morphology import FAMILIES, compile_model
 from sgrl.viewer.shapes import Shape, lowest_point
 
 
-@pytest.mark.parametrize("family", FULL_BODIES)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_a_capsule_is_a_tube_with_a_ball_at_each_end(family: str) -> None:
-    env = LocomotionEnv(FULL_BODIES[family])
+    env = LocomotionEnv(FAMILIES[family].body)
     env.reset(seed=0)
     rng = np.random.default_rng(0)
     for _ in range(20):
@@ -46,7 +46,7 @@ def test_a_capsule_is_a_tube_with_a_ball_at_each_end(family: str) -> None:
 
 
 def test_a_tube_that_points_straight_down() -> None:
-    model = compile_model(FULL_BODIES["hopper"])
+    model = compile_model(FAMILIES["hopper"].body)
     data = mujoco.MjData(model)
     data.qpos[3:7] = (0.0, 1.0, 0.0, 0.0)
     mujoco.mj_kinematics(model, data)
@@ -56,7 +56,7 @@ def test_a_tube_that_points_straight_down() -> None:
 
 def test_the_lowest_point_touches_the_ground() -> None:
     """MuJoCo says so by a contact, which appears when the body is lowered any further."""
-    body = FULL_BODIES["cheetah"]
+    body = FAMILIES["cheetah"].body
     model = compile_model(body)
     data = mujoco.MjData(model)
     data.qpos[2] = 3.0

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sgrl.morphology import get_body
-from sgrl.morphology.compile import FAMILY_COLOURS
+from sgrl.morphology import FAMILIES, get_body
 from sgrl.viewer.driver import RandomDriver
 from sgrl.viewer.simulation import Simulation
 from sgrl.viewer.video import FPS, captioned, rollout_frames
@@ -21,7 +20,7 @@ def coloured(frame: Frame, family: str) -> NDArray[np.bool_]:
     """Pixels of a family's hue in any light, (height, width)."""
     pixels = frame.astype(float) / 255
     hue = pixels - pixels.mean(axis=-1, keepdims=True)
-    wanted = np.array(FAMILY_COLOURS[family][:3])
+    wanted = np.array(FAMILIES[family].color[:3])
     wanted = wanted - wanted.mean()
     likeness = hue @ wanted / (np.linalg.norm(hue, axis=-1) * np.linalg.norm(wanted) + 1e-9)
     return (likeness > 0.95) & (np.ptp(pixels, axis=-1) > 0.15)

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sgrl.morphology import get_body
-from sgrl.morphology.compile import FAMILY_COLOURS
+from sgrl.morphology import FAMILIES, get_body
 from sgrl.viewer.driver import Driver
 from sgrl.viewer.page import Page as ViewerPage
 from sgrl.viewer.robot import Place, Robot
@@ -127,7 +126,7 @@ def coloured(page: Page, family: str) -> NDArray[np.bool_]:
     """Pixels of a family's hue in any light, (height, width); ground and sky are grey."""
     pixels = picture(page).astype(float) / 255
     hue = pixels - pixels.mean(axis=-1, keepdims=True)
-    wanted = np.array(FAMILY_COLOURS[family][:3])
+    wanted = np.array(FAMILIES[family].color[:3])
     wanted = wanted - wanted.mean()
     likeness = hue @ wanted / (np.linalg.norm(hue, axis=-1) * np.linalg.norm(wanted) + 1e-9)
     return (likeness > 0.95) & (np.ptp(pixels, axis=-1) > 0.15)

@@ -100,8 +100,7 @@ class Ppo:
             (len(self.bodies), max(body.num_actions for body in self.bodies)), np.float32
         )
         for row, body in zip(self._moving, self.bodies, strict=True):
-            gears = [hinge.gear for limb in body.limbs for hinge in limb.hinges]
-            row[: len(gears)] = np.array(gears) != 0.0
+            row[: body.num_actions] = body.actuated
         self._mirroring = Mirroring(self.bodies) if config.mirror else None
         self._start_optimisers(config.learning_rate)
         self.updates = 0

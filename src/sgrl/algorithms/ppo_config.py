@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sgrl.envs.task import PHYSICS_STEPS
 from sgrl.morphology import Morphology
 
 HORIZONS = {"hopper": 2.0, "walker": 2.0, "humanoid": 2.0, "cheetah": 4.0}
@@ -78,4 +77,4 @@ class PpoConfig:
         seconds = self.horizon
         if seconds is None:
             seconds = HORIZONS.get(str(body.family), OTHER_HORIZON)
-        return max(0.0, 1.0 - body.physics.timestep * PHYSICS_STEPS / seconds)
+        return max(0.0, 1.0 - body.dt / seconds)

@@ -2,8 +2,9 @@
 
 from sgrl.envs.registration import env_id, make_env, make_vec, register_envs
 from sgrl.envs.single import LocomotionEnv
-from sgrl.envs.task import Health, Task, task_for
+from sgrl.envs.task import task_for
 from sgrl.envs.vector import LocomotionVectorEnv
+from sgrl.morphology.task import Health, Task
 
 __all__ = [
     "Health",

@@ -21,17 +21,14 @@ from sgrl.envs import observation as layout
 from sgrl.envs.options import Start
 from sgrl.envs.streams import Streams, to_normal
 from sgrl.envs.task import (
-    FAR_TARGET,
-    PHYSICS_STEPS,
     REACH_DISTANCE,
     Array,
-    Health,
-    Task,
     control_reward,
     forward_reward,
     progress_reward,
 )
 from sgrl.morphology import Morphology
+from sgrl.morphology.task import FAR_TARGET, Health, Task
 
 Rows = NDArray[np.intp]
 Flags = NDArray[np.bool_]
@@ -125,7 +122,7 @@ class Locomotion:
                 [float(value(part)) for part in self.parts], [part.copies for part in self.parts]
             )
 
-        self._dt = per_copy(lambda part: part.body.physics.timestep * PHYSICS_STEPS)
+        self._dt = per_copy(lambda part: part.body.dt)
         self._alive_bonus = per_copy(lambda part: part.task.alive_bonus)
         self._forward = per_copy(lambda part: part.task.rewards_forward)
         self._nearest = per_copy(lambda part: part.task.target_distance[0])

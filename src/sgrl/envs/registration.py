@@ -8,9 +8,10 @@ import gymnasium
 from gymnasium.wrappers import TimeLimit
 
 from sgrl.envs.single import LocomotionEnv
-from sgrl.envs.task import MAX_EPISODE_STEPS, Task, Variant
+from sgrl.envs.task import MAX_EPISODE_STEPS, Variant
 from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.morphology import Morphology, body_names
+from sgrl.morphology.task import Task
 
 NAMESPACE = "sgrl"
 VARIANTS: tuple[Variant, ...] = ("v1", "v2")

@@ -17,8 +17,10 @@ from sgrl.envs.locomotion import PHYSICS_FIELDS, Array, Locomotion
 from sgrl.envs.observation import FEATURES
 from sgrl.envs.options import LARGEST, Start, parse_options, parse_seeds
 from sgrl.envs.rendering import FrameRenderer, Window, check_frame_size
-from sgrl.envs.task import PHYSICS_STEPS, Task, Variant, fit_task
+from sgrl.envs.task import Variant, fit_task
 from sgrl.morphology import Morphology, compile_model, get_body
+from sgrl.morphology.body import PHYSICS_STEPS
+from sgrl.morphology.task import Task
 
 Observation = NDArray[np.float32]
 Stepped = tuple[Observation, float, bool, bool, dict[str, Any]]

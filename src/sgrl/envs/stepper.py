@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from sgrl.envs.locomotion import PHYSICS_FIELDS, Flags, Locomotion, Outcome, Rows
 from sgrl.envs.options import RANDOM_START, Start
 from sgrl.envs.single import DIVERGENCE_WARNINGS
-from sgrl.envs.task import PHYSICS_STEPS, Task
 from sgrl.morphology import Morphology, compile_model
+from sgrl.morphology.body import PHYSICS_STEPS
+from sgrl.morphology.task import Task
 
 Observations = NDArray[np.float32]
 

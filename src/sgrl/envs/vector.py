@@ -19,8 +19,9 @@ from sgrl.envs.observation import FEATURES
 from sgrl.envs.options import parse_options, parse_seeds
 from sgrl.envs.rendering import FrameRenderer, check_frame_size
 from sgrl.envs.stepper import Stepper
-from sgrl.envs.task import MAX_EPISODE_STEPS, PHYSICS_STEPS, Task, Variant, fit_task
+from sgrl.envs.task import MAX_EPISODE_STEPS, Variant, fit_task
 from sgrl.morphology import Collection, Morphology, resolve_bodies
+from sgrl.morphology.task import Task
 
 Observations = NDArray[np.float32]
 Infos = dict[str, Any]
@@ -118,8 +119,8 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         self.single_action_space = spaces.Box(-1.0, 1.0, (self._motors,), np.float32)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        fastest = min(body.physics.timestep for body in resolved)
-        self.metadata = {**self.metadata, "render_fps": round(1 / (PHYSICS_STEPS * fastest))}
+        fastest = min(body.dt for body in resolved)
+        self.metadata = {**self.metadata, "render_fps": round(1 / fastest)}
 
     def split(self, padded: NDArray[Any]) -> list[NDArray[Any]]:
         """Observations (copies, ...) as one array per body, (its copies, its limbs * 41)."""

@@ -11,11 +11,20 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 Vec3 = tuple[float, float, float]
 Quat = tuple[float, float, float, float]
 
+PHYSICS_STEPS = 4
+"""Physics steps in an environment step."""
+MIRRORED = "_mirrored"
+"""What the name of a mirror image ends with, and of nothing else: the image of an image has the
+name without it."""
 LIMB_TYPES = ("torso", "thigh", "shin", "foot")
 """The types that an observation tells apart; every other limb is of no type."""
 
@@ -85,7 +94,7 @@ class Physics:
     """What holds for a whole simulation."""
 
     timestep: float
-    """Seconds per physics step; an environment step is four of them."""
+    """Seconds per physics step; an environment step is `PHYSICS_STEPS` of them."""
     integrator: Literal["RK4", "Euler"]
     skin: Surface
     """Contact of the limbs."""
@@ -102,7 +111,7 @@ class Morphology:
 
     name: str
     family: str
-    """hopper, walker, humanoid or cheetah: what the task rewards and when it ends."""
+    """Name of its `Family`, which says what is rewarded and when an episode ends."""
     limbs: tuple[Limb, ...]
     physics: Physics
 
@@ -151,6 +160,16 @@ class Morphology:
     def num_actions(self) -> int:
         """Motors: three per limb but the torso, moving or not."""
         return 3 * (self.num_limbs - 1)
+
+    @property
+    def actuated(self) -> NDArray[np.bool_]:
+        """(num_actions,), read-only: which motors move something; the others have a gear of 0."""
+        return _actuated(self)
+
+    @property
+    def dt(self) -> float:
+        """Seconds of an environment step."""
+        return self.physics.timestep * PHYSICS_STEPS
 
     @property
     def torso_height(self) -> float:
@@ -214,6 +233,13 @@ class Morphology:
         for name in names:
             if self.limb(name).parent is None:
                 raise ValueError(f"{self.name}: the torso can't be removed; name another limb")
+
+
+@lru_cache(maxsize=1024)
+def _actuated(body: Morphology) -> NDArray[np.bool_]:
+    actuated = np.array([hinge.gear != 0 for limb in body.limbs for hinge in limb.hinges], np.bool_)
+    actuated.flags.writeable = False
+    return actuated
 
 
 def _add(a: Vec3, b: Vec3) -> Vec3:

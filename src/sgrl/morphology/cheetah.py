@@ -1,7 +1,9 @@
 """The full 3D cheetah: a torso, four legs of three limbs each, and a tail, 59.4 kg."""
 
 from sgrl.morphology.body import Geom, Limb, Morphology, Physics, Surface
+from sgrl.morphology.family import Family
 from sgrl.morphology.parts import LEFT, RIGHT, Range, about_y, capsule, hinges
+from sgrl.morphology.task import Health, Task
 
 _FIXED: Range = (-1, 1)
 """Range of the hinges without a working motor."""
@@ -121,7 +123,7 @@ def _front_leg(side: str) -> tuple[Limb, Limb, Limb]:
     )
 
 
-CHEETAH = Morphology(
+_BODY = Morphology(
     name="3d_cheetah_14_full",
     family="cheetah",
     limbs=(
@@ -163,4 +165,32 @@ CHEETAH = Morphology(
         floor_size=(200.0, 200.0, 0.125),
         limit_solimp=(0.0, 0.8, 0.03, 0.5, 2.0),
     ),
+)
+
+
+def _task(body: Morphology) -> Task:
+    front = tuple(name for name in body.limb_names if name.endswith("_fthigh"))
+    return Task(
+        alive_bonus=0.0,
+        rewards_forward=True,
+        health=Health(
+            min_height=0.26,
+            height_limbs=("torso", *front),
+            max_pitch=1.35,
+            max_roll=1.35,
+            min_motion=1.0,
+        ),
+        position_noise=0.1,
+        velocity_noise=0.1,
+        normal_velocity_noise=True,
+    )
+
+
+CHEETAH = Family(
+    name="cheetah",
+    body=_BODY,
+    task=_task,
+    color=(0.85, 0.65, 0.25, 1.0),
+    horizon=4.0,
+    score=15_000.0,
 )

@@ -7,14 +7,7 @@ from functools import lru_cache
 import mujoco
 
 from sgrl.morphology.body import Geom, Limb, Morphology, Surface
-
-FAMILY_COLOURS = {
-    "hopper": (0.90, 0.55, 0.15, 1.0),
-    "walker": (0.25, 0.60, 0.35, 1.0),
-    "humanoid": (0.30, 0.50, 0.80, 1.0),
-    "cheetah": (0.85, 0.65, 0.25, 1.0),
-}
-OTHER_COLOUR = (0.6, 0.6, 0.6, 1.0)
+from sgrl.morphology.families import color_of
 
 
 def to_spec(body: Morphology) -> mujoco.MjSpec:
@@ -28,7 +21,7 @@ def to_spec(body: Morphology) -> mujoco.MjSpec:
     )
     _add_floor(spec, body)
 
-    colour = FAMILY_COLOURS.get(body.family, OTHER_COLOUR)
+    color = color_of(body)
     nodes: dict[str, mujoco.MjsBody] = {}
     for limb in body.limbs:
         parent = spec.worldbody if limb.parent is None else nodes[limb.parent]
@@ -53,7 +46,7 @@ def to_spec(body: Morphology) -> mujoco.MjSpec:
         else:
             _add_hinges(spec, node, limb, body)
         for geom in limb.geoms:
-            _add_geom(node, geom, body.physics.skin, colour)
+            _add_geom(node, geom, body.physics.skin, color)
     return spec
 
 

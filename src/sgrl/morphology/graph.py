@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgrl.morphology.body import Morphology
-from sgrl.morphology.families import FULL_BODIES
+from sgrl.morphology.families import family_of
 
 DAMPING = 0.9
 """Personalised PageRank follows an edge this often and else jumps back to its start."""
@@ -74,9 +74,10 @@ def whole_graph_of(body: Morphology) -> Graph:
     also where a hopper lacks a link and what is left has moved together. A body that is not what
     is left of the full one has its own.
     """
-    own, full = graph_of(body), FULL_BODIES.get(body.family)
-    if full is None or not _is_part(body, full):
+    own, family = graph_of(body), family_of(body)
+    if family is None or not _is_part(body, family.body):
         return own
+    full = family.body
     limbs = [full.limb_names.index(name) for name in body.limb_names]
     whole = graph_of(full)
     traversals, relations = whole.traversals[limbs], whole.relations[np.ix_(limbs, limbs)]

@@ -1,7 +1,9 @@
 """The full 3D hopper: a torso on one leg of four links, 18.6 kg."""
 
 from sgrl.morphology.body import Geom, Limb, Morphology, Physics, Surface
+from sgrl.morphology.family import Family
 from sgrl.morphology.parts import Range, capsule, hinges
+from sgrl.morphology.task import Health, Task
 
 _SOLIMP = (0.8, 0.8, 0.01, 0.5, 2.0)
 _SWAY: Range = (-10, 10)
@@ -20,7 +22,7 @@ def _link(name: str, parent: str, z: float) -> Limb:
     )
 
 
-HOPPER = Morphology(
+_BODY = Morphology(
     name="3d_hopper_5_full",
     family="hopper",
     limbs=(
@@ -51,4 +53,26 @@ HOPPER = Morphology(
         floor=Surface((1.0, 0.005, 0.0001), 3, 1, 1, margin=0.001, solimp=_SOLIMP),
         floor_size=(20.0, 20.0, 0.125),
     ),
+)
+
+
+def _task(body: Morphology) -> Task:
+    # By links left in the leg; a leg of any other length falls when it is half down.
+    height = {3: 0.45, 4: 0.60, 5: 0.95}.get(body.num_limbs, 0.5 * body.torso_height)
+    return Task(
+        alive_bonus=1.0,
+        rewards_forward=False,
+        health=Health(min_height=height, max_tilt=1.0, max_size=100.0),
+        position_noise=0.005,
+        velocity_noise=0.005,
+    )
+
+
+HOPPER = Family(
+    name="hopper",
+    body=_BODY,
+    task=_task,
+    color=(0.90, 0.55, 0.15, 1.0),
+    horizon=4.0,
+    score=2_500.0,
 )

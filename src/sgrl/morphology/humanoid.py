@@ -1,7 +1,9 @@
 """The full 3D humanoid: a torso, two legs and two arms of two limbs each, 42.1 kg."""
 
 from sgrl.morphology.body import Geom, Limb, Morphology, Physics, Surface, Vec3
+from sgrl.morphology.family import Family
 from sgrl.morphology.parts import LEFT, RIGHT, Range, capsule, hinges, unit
+from sgrl.morphology.task import Health, Task
 
 _FIXED: Range = (-1, 1)
 """Range of the hinges without a working motor."""
@@ -102,7 +104,7 @@ def _arm(side: str) -> tuple[Limb, Limb]:
     )
 
 
-HUMANOID = Morphology(
+_BODY = Morphology(
     name="3d_humanoid_9_full",
     family="humanoid",
     limbs=(
@@ -130,4 +132,24 @@ HUMANOID = Morphology(
         floor=Surface((0.7, 0.1, 0.1), 3, 1, 1, margin=0.0, solimp=_SOLIMP),
         floor_size=(200.0, 200.0, 0.125),
     ),
+)
+
+
+def _task(body: Morphology) -> Task:
+    return Task(
+        alive_bonus=1.0,
+        rewards_forward=True,
+        health=Health(min_height=0.834625, max_height=1.834625, max_pitch=1.0, max_roll=1.0),
+        position_noise=0.005,
+        velocity_noise=0.005,
+    )
+
+
+HUMANOID = Family(
+    name="humanoid",
+    body=_BODY,
+    task=_task,
+    color=(0.30, 0.50, 0.80, 1.0),
+    horizon=0.8,
+    score=10_000.0,
 )

@@ -15,16 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sgrl.morphology.body import Geom, Hinge, Limb, Morphology, Vec3
-from sgrl.morphology.families import FULL_BODIES
+from sgrl.morphology.body import MIRRORED, Geom, Hinge, Limb, Morphology, Vec3
+from sgrl.morphology.families import family_of
 
 POLAR = (1.0, -1.0, 1.0)
 """What happens to the coordinates of positions and linear velocities."""
 AXIAL = (-1.0, 1.0, -1.0)
 """What happens to the coordinates of angular velocities and axes of rotation."""
-MIRRORED = "_mirrored"
-"""What the name of an image ends with, and of nothing else: the image of an image has the name
-without it."""
 _SIDES = {"left": "right", "right": "left"}
 
 
@@ -62,7 +59,8 @@ class Mirror:
 @lru_cache(maxsize=1024)
 def mirror_of(body: Morphology) -> Mirror:
     """The mirror image of a body."""
-    model = FULL_BODIES.get(body.family, body)
+    family = family_of(body)
+    model = body if family is None else family.body
     if not {other_side(name) for name in body.limb_names} <= set(model.limb_names):
         model = body
     limbs, signs = zip(*(_image(limb, model) for limb in body.limbs), strict=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
-from sgrl.morphology.body import Morphology
-from sgrl.morphology.families import FULL_BODIES
-from sgrl.morphology.mirror import MIRRORED, mirror_of, other_side
+from sgrl.morphology.body import MIRRORED, Morphology
+from sgrl.morphology.families import FAMILIES
+from sgrl.morphology.mirror import mirror_of, other_side
 
 Split = Literal["train", "zero_shot"]
 
@@ -109,13 +109,16 @@ def get_body(name: str) -> Morphology:
         return _cut(name)
     known = name.removesuffix(MIRRORED)
     if known not in ENTRIES:
-        raise ValueError(_unknown("body", name, ENTRIES))
+        others = _full_bodies_outside()
+        if known not in others:
+            raise ValueError(_unknown("body", name, (*ENTRIES, *others)))
+        return others[known] if known == name else mirror_of(others[known]).body
     entry = ENTRIES[known]
     if known != name:
         if twin := _twin(entry):
             raise ValueError(f"the mirror image of {known} is {twin.name}: name that one")
         return mirror_of(get_body(known)).body
-    full = FULL_BODIES[entry.family]
+    full = FAMILIES[entry.family].body
     if not entry.lacks:
         return full
     if entry.family == "hopper":
@@ -150,7 +153,7 @@ def resolve_bodies(names: Iterable[str | Morphology | Collection]) -> tuple[Morp
             if not sided:
                 raise ValueError(f"all mirror images of {shown} have names of their own: use those")
             bodies.extend(get_body(member + MIRRORED) for member in sided)
-        elif shown in ENTRIES or "-" in name:
+        elif shown in ENTRIES or shown in _full_bodies_outside() or "-" in name:
             bodies.append(get_body(name))
         else:
             raise ValueError(_unknown("body or collection", name, (*ENTRIES, *COLLECTIONS)))
@@ -165,6 +168,12 @@ def _cut(name: str) -> Morphology:
         if replace(get_body(entry.name), name=name) == body:
             raise ValueError(f"{name} is {entry.name}: name that one")
     return body
+
+
+def _full_bodies_outside() -> dict[str, Morphology]:
+    """Full bodies of families that were registered and are not in the table, by name."""
+    bodies = (family.body for family in FAMILIES.values())
+    return {body.name: body for body in bodies if body.name not in ENTRIES}
 
 
 def _twin(entry: Entry) -> Entry | None:

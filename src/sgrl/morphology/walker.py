@@ -1,7 +1,9 @@
 """The full 3D walker: a torso on two legs of three limbs each, 33.5 kg."""
 
-from sgrl.morphology.body import Limb, Morphology, Physics, Surface
+from sgrl.morphology.body import MIRRORED, Limb, Morphology, Physics, Surface
+from sgrl.morphology.family import Family
 from sgrl.morphology.parts import LEFT, RIGHT, Range, capsule, hinges
+from sgrl.morphology.task import Health, Task
 
 _FIXED: Range = (-1, 1)
 """Range of the hinges without a working motor."""
@@ -36,7 +38,7 @@ def _leg(side: str) -> tuple[Limb, Limb, Limb]:
     )
 
 
-WALKER = Morphology(
+_BODY = Morphology(
     name="3d_walker_7_full",
     family="walker",
     limbs=(
@@ -56,4 +58,29 @@ WALKER = Morphology(
         floor=Surface((0.7, 0.1, 0.1), 3, 1, 1, margin=0.0, solimp=_SOLIMP),
         floor_size=(40.0, 40.0, 40.0),
     ),
+)
+
+
+def _task(body: Morphology) -> Task:
+    # Heights by knees left. The published bounds follow this rule with one exception.
+    shins = sum(limb.type == "shin" for limb in body.limbs)
+    low, high = {0: (0.54, 1.74), 1: (0.664, 2.0)}.get(shins, (0.8, 2.0))
+    if body.name.removesuffix(MIRRORED) == "3d_walker_4_right_knee_left_foot":
+        high = 1.864
+    return Task(
+        alive_bonus=1.0,
+        rewards_forward=True,
+        health=Health(min_height=low, max_height=high, max_pitch=1.0, max_roll=1.0),
+        position_noise=0.005,
+        velocity_noise=0.005,
+    )
+
+
+WALKER = Family(
+    name="walker",
+    body=_BODY,
+    task=_task,
+    color=(0.25, 0.60, 0.35, 1.0),
+    horizon=1.6,
+    score=4_500.0,
 )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgrl.morphology import Morphology
-from sgrl.morphology.compile import FAMILY_COLOURS, OTHER_COLOUR
+from sgrl.morphology.families import color_of
 
 Colouring = Literal["body", "action", "attention"]
 Colours = NDArray[np.uint8]
@@ -24,7 +24,7 @@ FULL_ATTENTION = 2.0
 
 def body_colours(body: Morphology) -> Colours:
     """The family's colour, a little darker with each limb away from the torso."""
-    colour = np.array(FAMILY_COLOURS.get(body.family, OTHER_COLOUR)[:3])
+    colour = np.array(color_of(body)[:3])
     depth = np.zeros(body.num_limbs)
     for limb, parent in enumerate(body.parents):
         depth[limb] = 0 if parent < 0 else depth[parent] + 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from sgrl.envs.task import Variant
-from sgrl.morphology import FULL_BODIES, Morphology, resolve_bodies
+from sgrl.morphology import FAMILIES, Morphology, resolve_bodies
 from sgrl.viewer.driver import Driver, load_driver
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _choose(driver: Driver, names: tuple[str, ...]) -> tuple[Morphology, ...]:
     known = driver.bodies()
     bodies = resolve_bodies(known.get(name, name) for name in names)
     driver.check(bodies)
-    return bodies or driver.trained_on[:1] or (FULL_BODIES["cheetah"],)
+    return bodies or driver.trained_on[:1] or (FAMILIES["cheetah"].body,)
 
 
 def _check_seconds(seconds: float) -> None:

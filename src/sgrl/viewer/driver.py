@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgrl.envs.observation import FEATURES
-from sgrl.envs.task import PHYSICS_STEPS
 from sgrl.morphology import Morphology, body_names, get_body
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ class RandomDriver(Driver):
         body = robot.body
         left, action = self._held.get(robot, (0, np.zeros(0, np.float32)))
         if not left or len(action) != body.num_actions:
-            left = max(1, round(self._hold / (PHYSICS_STEPS * body.physics.timestep)))
+            left = max(1, round(self._hold / body.dt))
             action = self._rng.uniform(-1, 1, body.num_actions).astype(np.float32)
         self._held[robot] = left - 1, action
         return action
