@@ -223,7 +223,7 @@ def test_a_config_takes_the_place_of_the_preset():
 
 
 def test_parameter_counts():
-    counts = parameter_counts("monolithic", bodies=[WALKER])
+    counts = parameter_counts("monolithic", "paper", bodies=[WALKER])
     inputs = 7 * 41
     assert counts["actor"] == inputs * 256 + 256 + 256 * 256 + 256 + 256 * 18 + 18
     assert counts["critic"] == (inputs + 18) * 256 + 256 + 256 * 256 + 256 + 257

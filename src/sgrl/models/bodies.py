@@ -36,6 +36,13 @@ class BodySet:
         graphs, names = self._graphs(whole=False), ("parents", "depths")
         return {n: np.concatenate([getattr(g, n) for g in graphs]) for n in names}
 
+    @cached_property
+    def actuated(self) -> NDArray[np.bool_]:
+        """(limbs of all bodies, 3): which motors of each limb move something."""
+        limbs = [limb for body in self.bodies for limb in body.limbs]
+        gears = [[hinge.gear for hinge in limb.hinges] or [0.0] * 3 for limb in limbs]
+        return np.array(gears) != 0.0
+
     def _graphs(self, *, whole: bool) -> list[Graph]:
         return [(whole_graph_of if whole else graph_of)(body) for body in self.bodies]
 

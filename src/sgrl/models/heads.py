@@ -45,18 +45,19 @@ class GaussianActor(nn.Module):
         self.network = network
 
     def forward(self, batch: LimbBatch) -> tuple[Tensor, Tensor]:
-        """Mean before tanh, torso rows 0, and log of the standard deviation: (limbs, 3) each.
+        """Mean before tanh and log of the standard deviation: (limbs, 3) each.
 
-        The log-std lies between -5 and 2; the torso's has no meaning.
+        The log-std lies between -5 and 2. Motors without a gear rest: their mean is 0, and their
+        standard deviation has no meaning, as that of the torso has none.
         """
         outputs: Tensor = self.network(batch)
         mean, raw_std = outputs.chunk(2, dim=-1)
-        mean = mean.masked_fill(batch.layout.is_torso.unsqueeze(-1), 0.0)
+        mean = mean.masked_fill(~batch.layout.actuated, 0.0)
         half_range = (MAX_LOG_STD - MIN_LOG_STD) / 2
         return mean, MIN_LOG_STD + half_range * (torch.tanh(raw_std) + 1)
 
     def mean(self, batch: LimbBatch) -> Tensor:
-        """The deterministic action tanh(mean): (limbs, 3) in [-1, 1], torso rows 0."""
+        """The deterministic action tanh(mean): (limbs, 3) in [-1, 1], 0 where no motor moves."""
         mean, _ = self(batch)
         return torch.tanh(mean)
 

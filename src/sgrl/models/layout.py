@@ -90,6 +90,12 @@ class BatchLayout:
         return self._tensor(self._limb_index == 0)
 
     @cached_property
+    def actuated(self) -> Tensor:
+        """(limbs, 3) of bool: which motors move something."""
+        limbs = self._body_set.starts[self._rows][self._limb_row] + self._limb_index
+        return self._tensor(self._body_set.actuated[limbs])
+
+    @cached_property
     def mask(self) -> Tensor:
         """(rows, max_limbs) of bool: where a padded place holds a limb."""
         return self._tensor(np.arange(self.max_limbs) < self._counts[:, None])

@@ -16,11 +16,11 @@ from typing import Any, TypedDict, Unpack
 
 from torch import nn
 
+from sgrl.models import monolithic, swat
 from sgrl.models import set as set_
-from sgrl.models import swat
 from sgrl.models.frames import Frame, Framed
 from sgrl.models.heads import Actor, Critic, GaussianActor, Policy, TwinCritic, Value
-from sgrl.models.monolithic import Monolithic, MonolithicConfig
+from sgrl.models.monolithic import Monolithic
 from sgrl.models.network import ACTOR, CRITIC, GAUSSIAN_ACTOR, VALUE, Role
 from sgrl.models.own import find_attribute, try_out
 from sgrl.models.set import Set
@@ -110,7 +110,9 @@ def _table() -> dict[str, Method]:
         "swat": _sized(Swat, swats),
         "amorpheus": _sized(Swat, unstructured),
         "smp": Method(Smp, SmpConfig()),
-        "monolithic": Method(Monolithic, MonolithicConfig(), one_body=True),
+        "monolithic": Method(
+            Monolithic, monolithic.PRESETS["fast"], monolithic.PRESETS["paper"], one_body=True
+        ),
     }
     table = {"set": _sized(Set, sets)}
     for name in set_.ABLATIONS:

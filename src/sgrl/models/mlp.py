@@ -11,16 +11,22 @@ OUTPUT_GAIN = 0.5
 
 
 def mlp(
-    inputs: int, hidden: tuple[int, ...], outputs: int, input_size: float = 1.0
+    inputs: int,
+    hidden: tuple[int, ...],
+    outputs: int,
+    input_size: float = 1.0,
+    *,
+    layer_norm: bool = False,
 ) -> nn.Sequential:
-    """Linear layers with ReLU between them, the last one bare.
+    """Linear layers with ReLU between them, normalized before it if asked for, the last one bare.
 
     Weights start orthogonal and biases at 0, scaled so that inputs of root mean square
     `input_size` keep numbers of order 1 in every layer.
     """
     layers: list[nn.Module] = []
     for units in hidden:
-        layers += [linear(inputs, units, math.sqrt(2) / input_size), nn.ReLU()]
+        layers.append(linear(inputs, units, math.sqrt(2) / input_size))
+        layers += [nn.LayerNorm(units), nn.ReLU()] if layer_norm else [nn.ReLU()]
         inputs, input_size = units, 1.0
     return nn.Sequential(*layers, linear(inputs, outputs, OUTPUT_GAIN / input_size))
 
