@@ -96,7 +96,11 @@ def test_a_run_without_its_module_says_what_to_do(
     said: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
     run = said[0] / "runs" / "mine"
-    done = python("-m", "sgrl.cli", "eval", str(run), cwd=tmp_path)
+    done = python("-m", "sgrl.cli", "eval", str(run), cwd=said[0])
+    assert done.returncode == 1
+    assert "add --trust mine" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    done = python("-m", "sgrl.cli", "eval", str(run), "--trust", "mine", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith("sgrl: the method mine:DeepSets needs the module mine, which")
     assert "PYTHONPATH" in done.stderr

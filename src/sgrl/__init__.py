@@ -18,6 +18,7 @@ register_envs()
 
 if TYPE_CHECKING:
     from sgrl.models.methods import register_method
+    from sgrl.models.plugins import trust
     from sgrl.training.policy import load_policy
 
 
@@ -31,6 +32,10 @@ def __getattr__(name: str) -> Any:
         from sgrl.models.methods import register_method
 
         return register_method
+    if name == "trust":
+        from sgrl.models.plugins import trust
+
+        return trust
     raise AttributeError(f"module 'sgrl' has no attribute {name!r}")
 
 
@@ -44,4 +49,5 @@ __all__ = [
     "make_env",
     "make_vec",
     "register_method",
+    "trust",
 ]

@@ -15,6 +15,7 @@ from rich.table import Table
 import sgrl
 from sgrl.demo import demo
 from sgrl.experiments.command import reproduce_command
+from sgrl.models.plugins import TRUST, TrustOption
 from sgrl.morphology import TABLE, compile_model, get_body
 from sgrl.report.command import report_command
 from sgrl.training.evaluate import eval_command
@@ -60,6 +61,7 @@ def certify(
     preset: str = "fast",
     samples: int = 8,
     seed: int = 0,
+    trust: TrustOption = (),
 ) -> None:
     """Print the symmetry certificate of methods: what each keeps, measured in float64.
 
@@ -77,6 +79,8 @@ def certify(
     """
     from sgrl.models import certificate
 
+    TRUST.add(trust)
+    TRUST.add_named(methods)
     rows = certificate.certify(methods, bodies, preset=preset, samples=samples, seed=seed)
     print(certificate.format_table(rows), flush=True)
     if broken := certificate.broken_claims(rows):
@@ -123,6 +127,7 @@ def publish(
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])],
     episodes: int = 100,
     threads: int = 0,
+    trust: TrustOption = (),
 ) -> None:
     """Make a run's policy fit to be passed on: its weights, without the rest, and a card.
 
@@ -139,7 +144,7 @@ def publish(
     from sgrl.training.policy import act_on_one_thread
 
     act_on_one_thread()
-    published.publish(run, out, episodes=episodes, threads=threads)
+    published.publish(run, out, episodes=episodes, threads=threads, trust=trust)
     print(f"wrote {out}; see {out / 'card.md'}")
 
 
@@ -147,11 +152,8 @@ def train(arguments: Sequence[str]) -> None:
     """Train a policy on one body or many; stop it when you like and go on with --resume."""
     # Its settings are imported only here, because they need torch.
     from sgrl.training.command import train_command
-    from sgrl.training.settings import TrainSettings
 
-    train_command(
-        tyro.cli(TrainSettings, prog="sgrl train", description=train.__doc__, args=arguments)
-    )
+    tyro.cli(train_command, prog="sgrl train", description=train.__doc__, args=arguments)
 
 
 COMMANDS: dict[str, Callable[..., object]] = {

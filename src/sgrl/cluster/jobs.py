@@ -18,6 +18,7 @@ from typing import Any
 
 from sgrl.cluster.connection import connected
 from sgrl.experiments.runner import Job, Outcome, Report, output_to_log, run_job
+from sgrl.models.plugins import TRUST
 from sgrl.training.interrupt import InterruptedTrainingError
 from sgrl.training.loop import TrainingFailedError
 from sgrl.training.run import Run
@@ -97,7 +98,7 @@ class _Grid:
             scheduling_strategy="SPREAD",
             name=job.name,
         )
-        self.running[task.remote(job)] = attempt
+        self.running[task.remote(job, TRUST.modules())] = attempt
 
     def look(self) -> None:
         """Wait a little, and see who has started and who has ended."""
@@ -157,8 +158,9 @@ def _at_home_anywhere(job: Job) -> Job:
     )
 
 
-def _work(job: Job) -> Outcome:
-    """What a task does, on some node."""
+def _work(job: Job, trust: Sequence[str]) -> Outcome:
+    """What a task does, on some node; it may import what the one that submitted it may."""
+    TRUST.add(trust)
     if not job.log.exists():
         where = f"{platform.node()} does not see {job.settings.runs}"
         return Outcome(job, "failed", f"{where}: the nodes of a cluster must share that folder")

@@ -22,6 +22,7 @@ from sgrl.algorithms.rollout import Step
 from sgrl.cluster.connection import connected
 from sgrl.envs.observation import FEATURES
 from sgrl.envs.vector import LocomotionVectorEnv
+from sgrl.models.plugins import TRUST
 from sgrl.training.copies import Layout, LocalCopies
 from sgrl.training.learner import Learner
 from sgrl.training.metrics import Clock
@@ -61,8 +62,16 @@ class SharedNoise(np.random.Generator):
 class RolloutWorker:
     """Makes rollouts of its share of the copies, in a process of its own on one core."""
 
-    def __init__(self, settings: TrainSettings, rows: NDArray[np.intp], copies: int) -> None:
-        """`settings` have the copies of this worker, which are `rows` of all `copies`."""
+    def __init__(
+        self,
+        settings: TrainSettings,
+        rows: NDArray[np.intp],
+        copies: int,
+        trust: Sequence[str] = (),
+    ) -> None:
+        """`settings` have the copies of this worker, which are `rows` of all `copies`; the modules
+        that may be imported for them are `trust`."""
+        TRUST.add(trust)
         torch.set_num_threads(1)
         self.settings = settings
         self.copies = LocalCopies(settings)
@@ -214,7 +223,7 @@ class RemoteCopies:
         own = replace(self._settings, copies=self._shares[index], threads=1, device="cpu")
         remote = self._ray.remote(RolloutWorker)
         return remote.options(num_cpus=cores, scheduling_strategy="SPREAD").remote(
-            own, self._rows[index], self.layout.num_envs
+            own, self._rows[index], self.layout.num_envs, TRUST.modules()
         )
 
     def _ask(self, call: Callable[[Any, int], Any]) -> list[Any]:

@@ -10,6 +10,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from sgrl.models.plugins import TRUST, TrustOption
+
 if TYPE_CHECKING:
     from sgrl.experiments.experiment import Request
 
@@ -32,6 +34,7 @@ def reproduce_command(
     out: Path | None = None,
     dry_run: bool = False,
     no_train: bool = False,
+    trust: TrustOption = (),
 ) -> None:
     """Reproduce an evaluation of the paper: train what is missing, write table and figure.
 
@@ -53,6 +56,9 @@ def reproduce_command(
         dry_run: Only show the plan.
         no_train: Only try out and tabulate what has been trained.
     """
+    TRUST.add(trust)
+    TRUST.add_named(methods)
+    TRUST.distrust(runs=runs)
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False, soft_wrap=True)
     if name == "list":
         console.print(_list(runs))

@@ -16,6 +16,7 @@ from multiprocessing.process import BaseProcess
 
 from sgrl.cores import count_cores
 from sgrl.experiments.runner import Job, Outcome, Report, output_to_log, run_job
+from sgrl.models.plugins import TRUST
 from sgrl.training.interrupt import InterruptedTrainingError
 from sgrl.training.loop import TrainingFailedError
 
@@ -50,7 +51,9 @@ class LocalRunner:
                     job = waiting.popleft()
                     settings = replace(job.settings, threads=job.settings.threads or threads)
                     own = replace(job, settings=settings)
-                    started = context.Process(target=_work, args=(own,), name=job.name)
+                    started = context.Process(
+                        target=_work, args=(own, TRUST.modules()), name=job.name
+                    )
                     started.start()
                     running[started] = job
                     report(job, "started", "")
@@ -70,8 +73,9 @@ class LocalRunner:
         return outcomes
 
 
-def _work(job: Job) -> None:
-    """What a process does."""
+def _work(job: Job, trust: Sequence[str]) -> None:
+    """What a process does, which may import what the one that started it may."""
+    TRUST.add(trust)
     # Ctrl-C in the terminal is for the process that shows the grid; it asks this one to stop.
     os.setsid()
     threading.Thread(target=_stop_when_orphaned, daemon=True).start()

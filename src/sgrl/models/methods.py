@@ -3,11 +3,13 @@
 `set`, its ablations `set-g` `set-gd` `set-z` `set-in_invar` `set-out_invar`, `swat`,
 `amorpheus`, `smp` and `monolithic`; the last four also in a frame of their own, `+hn`
 (heading) and `+tn` (target). A method from outside the package is a row like these: it is
-registered under a name, or named `module:Class` and imported when it is asked for.
+registered under a name, or named `module:Class` and, if that module is trusted, imported when it
+is asked for.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,11 +20,12 @@ from torch import nn
 
 from sgrl.models import monolithic, swat
 from sgrl.models import set as set_
+from sgrl.models.check import check_method
 from sgrl.models.frames import Frame, Framed
 from sgrl.models.heads import Actor, Critic, GaussianActor, Policy, TwinCritic, Value
 from sgrl.models.monolithic import Monolithic
 from sgrl.models.network import ACTOR, CRITIC, GAUSSIAN_ACTOR, VALUE, Role
-from sgrl.models.own import find_attribute, try_out
+from sgrl.models.plugins import import_named
 from sgrl.models.set import Set
 from sgrl.models.smp import Smp, SmpConfig
 from sgrl.models.swat import Swat
@@ -73,13 +76,15 @@ class Method:
         bodies: Sequence[Morphology] | None = None,
         config: Config | None = None,
     ) -> nn.Module:
-        """A network; `config` takes the place of its preset.
+        """A network; `config`, or its fields as JSON has them, takes the place of its preset.
 
         `bodies` are those it will act on. Only one that is made for one body needs them.
         """
         arguments: list[Any] = [role]
         name = getattr(self.network, "__name__", str(self.network))
         default = self.config(preset)
+        if isinstance(config, Mapping) and default is not None:
+            config = config_from(default, config)
         if config is not None and type(config) is not type(default):
             wanted = "no config" if default is None else f"a {type(default).__name__}"
             raise ValueError(f"{name} takes {wanted}, not a {type(config).__name__}")
@@ -92,6 +97,18 @@ class Method:
             arguments.append(bodies[0])
         network = self.network(*arguments)
         return network if self.frame is None else Framed(network, self.frame)
+
+
+def config_from(preset: Config, fields: Mapping[str, Any]) -> Config:
+    """A config of a preset's class from its fields, as JSON has them: it knows no tuples."""
+    values = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
+    try:
+        return type(preset)(**values)
+    except TypeError:
+        known = ", ".join(field.name for field in dataclasses.fields(preset))
+        raise ValueError(
+            f"a {type(preset).__name__} has {known}, not {', '.join(values) or 'nothing'}"
+        ) from None
 
 
 def _framed(name: str, method: Method) -> dict[str, Method]:
@@ -146,7 +163,7 @@ def register_method(name: str, network: type[nn.Module] | Method) -> None:
 def get_method(name: str) -> Method:
     """A method of the table, or the one that `module:Class` names; ValueError if there is none.
 
-    A method in a module is imported, which runs that module's code.
+    A method in a module that is trusted (see `plugins`) is imported, which runs that module's code.
     """
     if name in METHODS:
         return METHODS[name]
@@ -165,7 +182,7 @@ def get_method(name: str) -> Method:
 
 @lru_cache(maxsize=64)
 def _import_method(spec: str) -> Method:
-    return _as_method(find_attribute(spec), spec)
+    return _as_method(import_named(spec, "method"), spec)
 
 
 def _as_method(found: object, name: str) -> Method:
@@ -177,7 +194,7 @@ def _as_method(found: object, name: str) -> Method:
             f"{name} is neither a torch.nn.Module class nor a sgrl.models.methods.Method, but "
             f"{found!r}; see docs/extending.md for what a method looks like"
         )
-    try_out(found, name)
+    check_method(found, name)
     return found
 
 

@@ -7,12 +7,15 @@ from typing import Annotated
 
 import tyro
 
+from sgrl.models.plugins import TrustOption
+
 
 def report_command(
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional],
     *,
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report.html"),
     title: str | None = None,
+    trust: TrustOption = (),
 ) -> None:
     """Write one page about runs: learning curves, tables, symmetry, replays; it opens offline.
 
@@ -27,5 +30,7 @@ def report_command(
     # Here, because the certificates need torch.
     from sgrl.report.page import write_report
 
-    count = write_report(runs, out, title, left_out=lambda why: print(f"left out: {why}"))
+    count = write_report(
+        runs, out, title, left_out=lambda why: print(f"left out: {why}"), trust=trust
+    )
     print(f"wrote {out}: {count} run{'s' if count > 1 else ''}, {out.stat().st_size / 1e6:.1f} MB")

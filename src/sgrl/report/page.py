@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import sgrl
 from sgrl.files import writable
+from sgrl.models.plugins import TRUST
 from sgrl.morphology import get_body
 from sgrl.report import tables
 from sgrl.report.evaluations import evaluations_table
@@ -36,11 +37,15 @@ def write_report(
     out: Path,
     title: str | None = None,
     left_out: Callable[[str], None] = lambda _: None,
+    *,
+    trust: Sequence[str] = (),
 ) -> int:
     """Write a page about runs, given by folder or name; returns how many there are.
 
-    `left_out` hears of folders that have nothing to show beside those that do, and why.
+    `left_out` hears of folders that have nothing to show beside those that do, and why. `trust`
+    names modules that may be imported for methods `module:Class`.
     """
+    TRUST.add(trust)
     if out.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"{out}: a report is an .html file")
     records = read_runs(runs, left_out)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sgrl.envs.observation import mirrored
 from sgrl.envs.task import MAX_EPISODE_STEPS, Variant
 from sgrl.envs.vector import LocomotionVectorEnv
+from sgrl.models.plugins import TrustOption
 from sgrl.morphology import Collection, Morphology, mirror_of, resolve_bodies
 from sgrl.training.results import BodyResult, Episode, format_mean, format_table, write_results
 
@@ -225,6 +226,7 @@ def eval_command(
     threads: int = 0,
     device: str = "cpu",
     out: Path | None = None,
+    trust: TrustOption = (),
 ) -> Path:
     """Evaluate a run on any bodies: a table on the screen, episodes and summary on the disk.
 
@@ -251,7 +253,7 @@ def eval_command(
     from sgrl.training.run import SHIPPED
 
     act_on_one_thread()
-    policy = load_policy(run, checkpoint, device)
+    policy = load_policy(run, checkpoint, device, trust=trust)
     chosen = resolve_bodies(bodies) or policy.bodies
     variant = variant or policy.settings.variant
     policies: dict[str, Acts] = {policy.method: policy}

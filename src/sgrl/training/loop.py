@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from sgrl.models.plugins import TRUST
 from sgrl.training.checkpoint import (
     Checkpoint,
     CheckpointWriter,
@@ -49,12 +50,16 @@ class TrainingFailedError(RuntimeError):
     """Training cannot go on; the checkpoints there are were left as they are."""
 
 
-def train(settings: TrainSettings) -> Path:
+def train(settings: TrainSettings, *, trust: Sequence[str] = ()) -> Path:
     """Train as told, in a new run or one that is resumed, and return the run's folder.
+
+    `trust` names modules that may be imported for a method `module:Class`.
 
     SIGINT and SIGTERM save the run and raise InterruptedTrainingError. A full disk or a loss
     that is not a number raises TrainingFailedError, which says from where one can go on.
     """
+    TRUST.add(trust)
+    TRUST.distrust(runs=settings.runs)
     # All of it, because reading a checkpoint or connecting to a cluster takes a while.
     with StopRequest() as stop:
         return _train(settings, stop)

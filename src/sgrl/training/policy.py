@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from sgrl.models.batch import LimbBatch
 from sgrl.models.heads import Actor
 from sgrl.models.methods import make_actor
 from sgrl.models.normaliser import Normaliser
+from sgrl.models.plugins import TRUST
 from sgrl.morphology import Morphology, get_body
 from sgrl.training.checkpoint import (
     CorruptCheckpointError,
@@ -108,13 +109,19 @@ class TrainedPolicy:
 
 
 def load_policy(
-    run: str | Path, checkpoint: int | None = None, device: str = "cpu"
+    run: str | Path,
+    checkpoint: int | None = None,
+    device: str = "cpu",
+    *,
+    trust: Sequence[str] = (),
 ) -> TrainedPolicy:
     """The policy of a run, given by its folder, its name in `runs`, or a name that ships.
 
     `checkpoint` names one by its steps; by default it is the newest that is whole. A run of a
-    method from outside the package (`module:Class`) imports that module, which runs its code.
+    method from outside the package (`module:Class`) needs that module, whose code then runs:
+    `trust` names the modules for which that is all right.
     """
+    TRUST.add(trust)
     check_device(device)
     found = find_run(run)
     settings = found.settings()

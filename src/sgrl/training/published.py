@@ -15,12 +15,13 @@ import math
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sgrl.envs.task import Variant
+from sgrl.models.plugins import TRUST
 from sgrl.morphology import Morphology, get_body, mirror_of
 from sgrl.morphology.table import TABLE
 from sgrl.training.checkpoint import FACTS, WEIGHTS, read_facts
@@ -48,9 +49,14 @@ def publish(
     *,
     episodes: int = 100,
     threads: int = 0,
+    trust: Sequence[str] = (),
     say: Callable[[str], None] = print,
 ) -> Path:
-    """Write the newest weights of a run and their card to a new folder."""
+    """Write the newest weights of a run and their card to a new folder.
+
+    `trust` names modules that may be imported for a method `module:Class`.
+    """
+    TRUST.add(trust)
     if episodes < 2:
         raise ValueError(f"a card needs 2 episodes or more to tell a spread, not {episodes}")
     if out.exists():

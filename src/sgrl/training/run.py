@@ -30,6 +30,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sgrl.models.plugins import TRUST
 from sgrl.training.settings import TrainSettings, settings_from_json, settings_to_json
 
 SHIPPED = Path(__file__).resolve().parents[1] / "policies"
@@ -168,6 +169,7 @@ def find_run(where: str | Path, runs: Path = Path("runs")) -> Run:
     """
     for path in (Path(where), runs / where, SHIPPED / where):
         if (path / "settings.json").is_file():
+            TRUST.distrust(run=path, runs=runs)
             return Run(path)
     if Path(where).is_dir():
         raise FileNotFoundError(f"{where} is not a run: it has no settings.json")

@@ -17,7 +17,7 @@ from sgrl.algorithms.ppo_config import PpoConfig
 from sgrl.algorithms.td3 import Td3Config
 from sgrl.cores import count_cores
 from sgrl.envs.task import Variant
-from sgrl.models.methods import OURS, Config, get_method
+from sgrl.models.methods import METHODS, OURS, Config, config_from, get_method
 from sgrl.morphology import Morphology, get_body, mirror_of, resolve_bodies
 
 DEFAULT_STEPS = {"td3": 1_000_000, "ppo": 5_000_000}
@@ -323,13 +323,10 @@ def settings_from_json(text: str) -> TrainSettings:
         values["ppo"] = PpoConfig(**values.get("ppo", {}))
         for name in ("runs", "resume", "init_from"):
             values[name] = None if values[name] is None else Path(values[name])
-        if values["network"] is not None:
-            kind: Any = type(get_method(values["method"]).config(values["preset"]))
-            sizes = values["network"].items()
-            # JSON knows no tuples.
-            values["network"] = kind(
-                **{name: tuple(size) if isinstance(size, list) else size for name, size in sizes}
-            )
+        # Of a method that is not at hand they stay as they are: to read is not to import.
+        if values["network"] is not None and (method := METHODS.get(values["method"])):
+            preset = method.config(values["preset"])
+            values["network"] = config_from(preset, values["network"])
         settings = TrainSettings(**values)
         for name in settings.bodies:
             get_body(name)

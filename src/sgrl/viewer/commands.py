@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from sgrl.envs.task import Variant
+from sgrl.models.plugins import TRUST, TrustOption
 from sgrl.morphology import FAMILIES, Morphology, resolve_bodies
 from sgrl.viewer.driver import Driver, load_driver
 
@@ -34,6 +35,7 @@ def view_command(
     host: str = "127.0.0.1",
     variant: Variant = "v2",
     seed: int = 0,
+    trust: TrustOption = (),
 ) -> None:
     """Drive robots in the browser: click on the ground, and they run there.
 
@@ -49,6 +51,7 @@ def view_command(
         variant: Where new targets appear: near (v2) or 10 km away (v1).
         seed: For starts, targets and random actions.
     """
+    TRUST.add(trust)
     _need_viser()
     from sgrl.viewer.page import Page
     from sgrl.viewer.server import is_loopback, start_server
@@ -86,6 +89,7 @@ def replay_command(
     seconds: float = 15.0,
     variant: Variant = "v2",
     seed: int = 0,
+    trust: TrustOption = (),
 ) -> None:
     """Write a rollout as one HTML file with a timeline, which opens from disk and offline.
 
@@ -98,6 +102,7 @@ def replay_command(
         variant: Where new targets appear: near (v2) or 10 km away (v1).
         seed: For starts, targets and random actions.
     """
+    TRUST.add(trust)
     _need_viser()
     from sgrl.viewer.replay import write_replay
 
@@ -116,6 +121,7 @@ def video_command(
     size: int = 480,
     variant: Variant = "v2",
     seed: int = 0,
+    trust: TrustOption = (),
 ) -> None:
     """Write a rollout as a video, several bodies side by side; needs no screen.
 
@@ -129,6 +135,7 @@ def video_command(
         variant: Where new targets appear: near (v2) or 10 km away (v1).
         seed: For starts, targets and random actions.
     """
+    TRUST.add(trust)
     from sgrl.viewer.video import FPS, rollout_frames, write_video
 
     _check_seconds(seconds)

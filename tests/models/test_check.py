@@ -1,4 +1,4 @@
-"""Methods from outside the package: found, tried out, and refused with a reason."""
+"""Methods from outside the package: imported, checked, and refused with a reason."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import sgrl
+from sgrl.models import plugins
 from sgrl.models.batch import LimbBatch
 from sgrl.models.certificate import certify
 from sgrl.models.frames import Framed
@@ -114,6 +115,8 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     (tmp_path / f"{name}.py").write_text(MODULE, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
+    monkeypatch.setattr(plugins.TRUST, "_modules", {})
+    plugins.trust(name, "nowhere", "broken_one")
     yield name
     sys.modules.pop(name, None)
 
