@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
 NEED_BROWSER = "SGRL_NEED_BROWSER"
 """Set in CI, so that a browser that is missing there fails the tests instead of skipping them."""
+REBOUND = "rebound.example"
+"""A name that points to this machine, as an attacker's can after DNS rebinding."""
 FLAGS = (
     "--no-sandbox",
+    f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1",
     "--disable-background-networking",
     "--ignore-gpu-blocklist",
     "--use-angle=swiftshader",

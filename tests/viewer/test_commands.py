@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -74,8 +75,10 @@ def test_view_serves_a_page_until_it_is_stopped(
         first, second = process.stdout.readline(), process.stdout.readline()
     port = first.split()[-1]
     assert first == f"port {taken} is in use; taking {port}\n"
-    assert second == f"set, 100 steps at http://127.0.0.1:{port} (Ctrl-C stops it)\n"
-    page = urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=60)
+    shown = re.fullmatch(r"set, 100 steps at (http://\S+) \(Ctrl-C stops it\)\n", second)
+    assert shown is not None
+    assert re.fullmatch(rf"http://127\.0\.0\.1:{port}/[\w-]{{32}}/", shown[1])
+    page = urllib.request.urlopen(shown[1], timeout=60)
     assert b"<html" in page.read(2000)
     page.close()
     process.send_signal(how)
@@ -92,7 +95,7 @@ def test_another_address_is_warned_of(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert warning.startswith("sgrl: warning: 0.0.0.0 can be reached from other machines")
-    assert "no authentication" in warning
+    assert "whoever has the address can use the page" in warning
 
 
 def test_replay(

@@ -16,7 +16,6 @@ from sgrl.viewer.robot import Robot
 from tests.training.untrained import untrained_run
 from tests.viewer.watching import (
     CHEETAH,
-    COARSE,
     SCENE,
     SIZE,
     WALKER,
@@ -73,7 +72,7 @@ def become(viewer: Viewer, page: Page, body: str) -> Robot:
 def test_the_page_asks_nobody_else(view: View) -> None:
     viewer, page, asked = view
     page.get_by_text("trained on 2 bodies").wait_for()
-    address = viewer.url.removeprefix("http://").removesuffix(COARSE)
+    address = f"127.0.0.1:{viewer.server.get_port()}"
     own = (f"http://{address}", f"ws://{address}", f"blob:http://{address}", "data:")
     assert any(url.startswith("ws:") for url in asked)
     assert [url for url in asked if not url.startswith(own)] == []

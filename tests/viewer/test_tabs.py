@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("viser")
 import viser
 
+from sgrl.viewer.server import LocalServer
 from tests.viewer.drivers import Still
 from tests.viewer.watching import PATIENCE, SIZE, WALKER, has_moved, opened, viewing, wait_for
 
@@ -32,7 +33,7 @@ def test_tabs_come_and_go(browser: Browser) -> None:
         second.mouse.click(120, 330)
         wait_for(lambda: has_moved(robot, target), second, "the click")
         second.close()
-        break_off((viewer.server.get_host(), viewer.server.get_port()))
+        break_off(viewer.server)
         first.bring_to_front()
         wait_for(lambda: len(viewer.server.get_clients()) == 1, first, "the second tab to go")
         steps = simulation.steps
@@ -69,12 +70,14 @@ def test_a_body_that_the_list_of_bodies_lacks(browser: Browser) -> None:
         assert [robot.whole.name for robot in simulation.robots] == [image, image]
 
 
-def break_off(address: tuple[str, int]) -> None:
+def break_off(server: LocalServer) -> None:
     """Connect as a tab does, listen a little, and vanish without a good-bye."""
-    with socket.create_connection(address, timeout=PATIENCE) as connection:
+    host, port = server.get_host(), server.get_port()
+    with socket.create_connection((host, port), timeout=PATIENCE) as connection:
         request = (
-            "GET / HTTP/1.1",
-            f"Host: {address[0]}:{address[1]}",
+            f"GET {server.access.path} HTTP/1.1",
+            f"Host: {host}:{port}",
+            f"Origin: http://{host}:{port}",
             "Upgrade: websocket",
             "Connection: Upgrade",
             "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",

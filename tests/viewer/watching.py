@@ -57,7 +57,7 @@ class Viewer:
         self.server: LocalServer = start_server("127.0.0.1", 8720, "sgrl")
         self.page = ViewerPage(self.server, self.simulation)
         self.page.panel.paused = paused
-        self.url = f"http://127.0.0.1:{self.server.get_port()}/{COARSE}"
+        self.url = self.server.url + COARSE
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self.page.run, args=(self._stop,))
         self._thread.start()

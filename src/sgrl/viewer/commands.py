@@ -47,14 +47,16 @@ def view_command(
         body: Bodies or collections to begin with, with _mirrored after the name their mirror
             images, at most 8; others can be picked on the page.
         port: Where the page is served; the next free one if it is in use.
-        host: Address to serve on. Others than this machine's own let anyone who can reach them in.
+        host: Address to serve on. Others than this machine's own let in whoever can reach them and
+            has the address that is printed.
         variant: Where new targets appear: near (v2) or 10 km away (v1).
         seed: For starts, targets and random actions.
     """
     TRUST.add(trust)
     _need_viser()
+    from sgrl.viewer.access import is_loopback
     from sgrl.viewer.page import Page
-    from sgrl.viewer.server import is_loopback, start_server
+    from sgrl.viewer.server import start_server
 
     simulation = _simulate(run, body, variant, seed)
     server = start_server(host, port, "sgrl")
@@ -65,17 +67,13 @@ def view_command(
         page = Page(server, simulation)
         if not is_loopback(host):
             print(
-                f"sgrl: warning: {host} can be reached from other machines and there is no "
-                "authentication: whoever opens the page can use it",
+                f"sgrl: warning: {host} can be reached from other machines: whoever has the "
+                "address can use the page, and nothing on the way is encrypted",
                 file=sys.stderr,
             )
         if server.get_port() != port:
             print(f"port {port} is in use; taking {server.get_port()}")
-        shown = f"[{host}]" if ":" in host else host
-        print(
-            f"{simulation.driver.title} at http://{shown}:{server.get_port()} (Ctrl-C stops it)",
-            flush=True,
-        )
+        print(f"{simulation.driver.title} at {server.url} (Ctrl-C stops it)", flush=True)
         page.run(stop)
     finally:
         server.stop()

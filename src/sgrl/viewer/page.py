@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import queue
 import threading
 import time
@@ -19,8 +21,12 @@ FRAME = 1 / 30
 """Seconds between two pictures."""
 NUMBERS_EVERY = 6
 """Pictures between two updates of the numbers; faster could not be read."""
+MAX_WISHES = 200
+"""That wait to be fulfilled between two pictures; more are forgotten."""
 IDLE = 0.1
 """Seconds between two looks whether somebody has come."""
+
+_log = logging.getLogger(__name__)
 
 
 class Page:
@@ -28,7 +34,7 @@ class Page:
 
     def __init__(self, server: viser.ViserServer, simulation: Simulation) -> None:
         self.simulation = simulation
-        self._wishes: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._wishes: queue.Queue[Callable[[], None]] = queue.Queue(MAX_WISHES)
         self.pace = Pace()
         self.stage = Stage(server, len(simulation.robots))
         self.panel = Panel(server, simulation, self.pace, self.do)
@@ -44,7 +50,8 @@ class Page:
 
     def do(self, wish: Callable[[], None]) -> None:
         """Have something done between two frames; from any thread."""
-        self._wishes.put(wish)
+        with contextlib.suppress(queue.Full):
+            self._wishes.put_nowait(wish)
 
     def run(self, stop: threading.Event) -> None:
         """Go on until `stop` is set. With nobody watching nothing is computed."""
@@ -84,8 +91,16 @@ class Page:
             try:
                 wish()
             except ValueError as error:
-                for client in self._server.get_clients().values():
-                    client.add_notification("Not possible", str(error), auto_close_seconds=8)
+                self._tell("Not possible", str(error))
+            except Exception as error:
+                _log.exception("what was asked for on the page failed")
+                self._tell("That failed", f"{type(error).__name__}: {error}")
+
+    def _tell(self, title: str, text: str) -> None:
+        """Show a note to all who watch, and the controls as things are."""
+        self.panel.refresh_robots()
+        for client in self._server.get_clients().values():
+            client.add_notification(title, text, auto_close_seconds=8)
 
     def _limb_colours(self) -> list[Colours]:
         robots = self.simulation.robots
