@@ -41,7 +41,7 @@ class Still:
 
     def act(self, obs: NDArray[np.float32], body: Morphology, /) -> NDArray[np.float32]:
         """Zeros."""
-        return np.zeros((len(obs), body.num_actions), np.float32)
+        return np.zeros((len(obs), body.action_dim), np.float32)
 
 
 BASELINES: dict[str, Acts] = {"random actions": random_policy(), "no action": Still()}

@@ -29,7 +29,7 @@ from sgrl.envs import LocomotionEnv, LocomotionVectorEnv
 from sgrl.morphology import FAMILIES, compile_model
 from sgrl.morphology.body import PHYSICS_STEPS
 
-COPIES = 64
+NUM_ENVS = 64
 STEPS = 16
 """Environment steps in one turn of a peer."""
 
@@ -44,14 +44,14 @@ def timed(work: Callable[[], object]) -> float:
 class Peers:
     """A vector environment under random actions beside raw batches of the same physics."""
 
-    def __init__(self, bodies: str, copies: int, threads: int) -> None:
-        self.env = LocomotionVectorEnv(bodies, copies, threads=threads)
+    def __init__(self, bodies: str, envs_per_body: int, threads: int) -> None:
+        self.env = LocomotionVectorEnv(bodies, envs_per_body, threads=threads)
         self.env.reset(seed=0)
         rng = np.random.default_rng(0)
         shape = (STEPS, *self.env.action_mask.shape)
         self.actions = rng.uniform(-1, 1, shape).astype(np.float32)
         self.raw, self.same = (
-            [Batch(compile_model(part.body), part.copies, threads) for part in self.env.parts]
+            [Batch(compile_model(part.body), part.num_envs, threads) for part in self.env.parts]
             for _ in range(2)
         )
         for action in self.actions:
@@ -78,13 +78,15 @@ class Peers:
 
     def _step(self, batches: list[Batch], action: np.ndarray) -> float:
         for part, batch in zip(self.env.parts, batches, strict=True):
-            batch.ctrl[:] = action[part.rows, : part.body.num_actions]
+            batch.ctrl[:] = action[part.rows, : part.body.action_dim]
         return timed(lambda: [batch.step(nstep=PHYSICS_STEPS) for batch in batches])
 
 
-def vector_over_raw(bodies: str, copies: int, threads: int, rounds: int) -> tuple[float, ...]:
+def vector_over_raw(
+    bodies: str, envs_per_body: int, threads: int, rounds: int
+) -> tuple[float, ...]:
     """Environment steps per second; as a fraction of raw batches, free and from its own states."""
-    peers = Peers(bodies, copies, threads)
+    peers = Peers(bodies, envs_per_body, threads)
     seconds, free, same = [], [], []
     for _ in range(rounds):
         seconds.append(peers.environment())
@@ -96,11 +98,11 @@ def vector_over_raw(bodies: str, copies: int, threads: int, rounds: int) -> tupl
 
 def vector_over_async(name: str, processes: int, rounds: int) -> float:
     """Steps per second of the vector environment over Gymnasium's, one process a core."""
-    peers = Peers(name, COPIES, 0)
+    peers = Peers(name, NUM_ENVS, 0)
     id = f"sgrl/{name}-v1"
     peer = AsyncVectorEnv([lambda: gymnasium.make(id) for _ in range(processes)])
     peer.reset(seed=0)
-    turns = COPIES * STEPS // processes
+    turns = NUM_ENVS * STEPS // processes
     shape = (turns, processes, peers.actions.shape[2])
     actions = np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
 
@@ -140,7 +142,7 @@ def memory_of_many_cheetahs() -> float:
     env = LocomotionVectorEnv("3d_cheetah_14_full", 1024)
     env.reset(seed=0)
     for _ in range(20):
-        env.step(np.zeros((1024, env.parts[0].body.num_actions), np.float32))
+        env.step(np.zeros((1024, env.parts[0].body.action_dim), np.float32))
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 
 
@@ -156,14 +158,14 @@ def main() -> None:
         return
     full = [family.body.name for family in FAMILIES.values()]
     print("| what | steps/s | ratio | limit | from the same states |\n|---|---:|---:|---:|---:|")
-    for bodies, copies, limit in [*((name, COPIES, 0.9) for name in full), ("3d_cwhh++", 4, 0.8)]:
-        speed, free, same = vector_over_raw(bodies, copies, args.threads, args.rounds)
-        what = f"{bodies}, {copies} copies{' each' if copies == 4 else ''}, of raw Batch.step"
+    for bodies, count, limit in [*((name, NUM_ENVS, 0.9) for name in full), ("3d_cwhh++", 4, 0.8)]:
+        speed, free, same = vector_over_raw(bodies, count, args.threads, args.rounds)
+        what = f"{bodies}, {count} environments{' a body' if count == 4 else ''}, of raw Batch.step"
         print(f"| {what} | {speed:,.0f} | {free:.2f} | ≥ {limit:.2f} | {same:.2f} |")
     processes = len(os.sched_getaffinity(0))
     for name in full:
         ratio = vector_over_async(name, processes, max(3, args.rounds // 3))
-        print(f"| {name}, 64 copies, over AsyncVectorEnv | | {ratio:.1f} | ≥ 2 | |")
+        print(f"| {name}, 64 environments, over AsyncVectorEnv | | {ratio:.1f} | ≥ 2 | |")
     for name in full:
         extra = single_overhead(name, args.rounds)
         print(f"| {name}, single, beyond mj_step | | {extra:.0f} µs | ≤ 150 µs | |")

@@ -99,7 +99,7 @@ def train_ours(settings: TrainSettings) -> Acts:
 def train_peer(settings: TrainSettings, ours: bool = False) -> Acts:
     """By the same settings, and with `ours` with our inputs and start."""
     (name,), td3 = settings.bodies, settings.td3
-    motors = get_body(name).num_actions
+    motors = get_body(name).action_dim
     extractor = {
         "features_extractor_class": OurInputs,
         "features_extractor_kwargs": {"name": name},

@@ -62,7 +62,7 @@ def filled_replay(bodies: tuple[Morphology, ...]) -> Replay:
         observed = rng.standard_normal((2, rows, body.num_limbs, FEATURES), np.float32)
         observed[..., GRAVITY], observed[..., TARGET] = GRAVITY_DIRECTION, (1.0, 0.0, 0.0)
         now, following = observed.reshape(2, rows, -1)
-        actions = rng.uniform(-1.0, 1.0, (rows, body.num_actions))
+        actions = rng.uniform(-1.0, 1.0, (rows, body.action_dim))
         row_body = np.full(rows, index)
         replay.add(row_body, now, actions, rng.random(rows), following, rng.random(rows) < 0.01)
     return replay

@@ -45,7 +45,7 @@ def envs(gallery: Path | None = None) -> None:
         table.add_row(
             entry.name,
             str(body.num_limbs),
-            str(body.num_actions),
+            str(body.action_dim),
             str(body.actuated.sum()),
             f"{compile_model(body).body_mass.sum():.1f}",
             f"3d_{entry.family}++",

@@ -56,7 +56,7 @@ def test_half_of_every_body_is_seen_in_the_mirror_with_the_same_worth():
         assert images.lived.tolist() == [*range(6), *range(12, 18)]
         for image, lived in zip(images.rows.tolist(), images.lived.tolist(), strict=True):
             body = (SIDED, EVEN)[lived >= 12]
-            mirror, motors = mirror_of(body), body.num_actions
+            mirror, motors = mirror_of(body), body.action_dim
             action = batch.actions[lived].numpy()
             (row,) = np.flatnonzero((done == action).all(axis=1))
             expected = mirror.actions(action[:motors])
@@ -122,7 +122,7 @@ def test_what_a_body_learns_its_image_knows():
         config = PpoConfig(rollout=1, epochs=4, batch=128, learning_rate=1e-3, mirror=mirror)
         ppo = Ppo("set", "fast", (SIDED,), config)
         body_index, rng = np.zeros(len(seen), np.int64), np.random.default_rng(0)
-        rollout = Rollout(1, len(seen), seen.shape[1], SIDED.num_actions)
+        rollout = Rollout(1, len(seen), seen.shape[1], SIDED.action_dim)
         for _ in range(12):
             actions, means = ppo.act(seen, body_index, rng)
             rewards = -np.square(actions[:, knee] - wanted).astype(float)

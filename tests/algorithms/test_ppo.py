@@ -35,7 +35,7 @@ def random_rollout(ppo, copies, steps=8, seed=0):
     rng = np.random.default_rng(seed)
     body_index = np.repeat(np.arange(len(ppo.bodies)), copies)
     width = max(body.num_limbs for body in ppo.bodies) * FEATURES
-    motors = max(body.num_actions for body in ppo.bodies)
+    motors = max(body.action_dim for body in ppo.bodies)
     rollout = Rollout(steps, len(body_index), width, motors)
     seen = rng.standard_normal((steps + 1, len(body_index), width)).astype(np.float32)
     for t in range(steps):
@@ -66,7 +66,7 @@ def test_updates_of_linear_networks_by_hand():
     ppo = Ppo("monolithic", "fast", (SMALL,), config, network=MonolithicConfig(hidden=()))
     ppo.policy.double(), ppo.value.double()
     rng = np.random.default_rng(0)
-    rows, motors = 6, SMALL.num_actions
+    rows, motors = 6, SMALL.action_dim
     layers = (ppo.policy.actor.network.layers[0], ppo.value.network.layers[0])
     start = [
         np.column_stack([part.detach().numpy() for part in (layer.weight, layer.bias)])
@@ -151,7 +151,7 @@ def test_bandit():
         return distance(fresh, ppo.act(flat, np.zeros(len(fresh), np.int64), rng)[1]).mean()
 
     at_start = error()
-    rollout = Rollout(1, copies, fresh[0].size, BODY.num_actions)
+    rollout = Rollout(1, copies, fresh[0].size, BODY.action_dim)
     for _ in range(60):
         observed = states(rng, copies)
         flat = observed.reshape(copies, -1)
@@ -240,7 +240,7 @@ def test_padding_does_not_count():
     alone = LimbBatch.from_flat(
         torch.from_numpy(observed[order[:small], : SMALL.num_limbs * FEATURES].copy()), SMALL
     )
-    motors = SMALL.num_actions
+    motors = SMALL.action_dim
     part = Batch(
         alone,
         batch.actions[:small, :motors],

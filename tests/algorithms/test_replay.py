@@ -24,10 +24,10 @@ def numbered(row_body, numbers):
     """Transitions told apart by their numbers, as arguments of `add`; NaN in the padding."""
     row_body, numbers = np.asarray(row_body), np.asarray(numbers, np.float64)
     observations = np.full((len(row_body), WIDTH), np.nan)
-    actions = np.full((len(row_body), LARGE.num_actions), np.nan)
+    actions = np.full((len(row_body), LARGE.action_dim), np.nan)
     for row, (index, number) in enumerate(zip(row_body, numbers, strict=True)):
         observations[row, : BODIES[index].num_limbs * FEATURES] = number
-        actions[row, : BODIES[index].num_actions] = -number
+        actions[row, : BODIES[index].action_dim] = -number
     return row_body, observations, actions, 10 * numbers, observations + 0.5, numbers % 2 == 1
 
 
@@ -41,7 +41,7 @@ def test_a_sample_holds_what_was_added_padded_with_zeros():
     replay.add(*numbered([1, 0, 1], [1, 2, 3]))
     batch = replay.sample(50, np.random.default_rng(0))
     assert batch.observations.shape == batch.next_observations.shape == (50, WIDTH)
-    assert batch.actions.shape == (50, LARGE.num_actions)
+    assert batch.actions.shape == (50, LARGE.action_dim)
     assert set(batch.row_body) == {0, 1}
     for row, index in enumerate(batch.row_body):
         body, number = BODIES[index], batch.rewards[row].item() / 10
@@ -49,16 +49,16 @@ def test_a_sample_holds_what_was_added_padded_with_zeros():
         limbs = body.num_limbs * FEATURES
         assert (batch.observations[row, :limbs] == number).all()
         assert (batch.next_observations[row, :limbs] == number + 0.5).all()
-        assert (batch.actions[row, : body.num_actions] == -number).all()
+        assert (batch.actions[row, : body.action_dim] == -number).all()
         assert not batch.observations[row, limbs:].any()
         assert not batch.next_observations[row, limbs:].any()
-        assert not batch.actions[row, body.num_actions :].any()
+        assert not batch.actions[row, body.action_dim :].any()
         assert batch.terminated[row] == number % 2
     # One body's batch is no wider than the body.
     batch = replay.sample(5, np.random.default_rng(0), body=0)
     assert set(batch.row_body) == {0}
     assert batch.observations.shape == (5, SMALL.num_limbs * FEATURES)
-    assert batch.actions.shape == (5, SMALL.num_actions)
+    assert batch.actions.shape == (5, SMALL.action_dim)
 
 
 def test_all_stored_transitions_are_drawn_alike():
@@ -138,7 +138,7 @@ def test_a_killed_process_leaves_what_it_added(tmp_path):
         def add(count):
             for _ in range(count):
                 observations = rng.standard_normal((2, 2, {WIDTH}))
-                actions = rng.standard_normal((2, {LARGE.num_actions}))
+                actions = rng.standard_normal((2, {LARGE.action_dim}))
                 replay.add(np.arange(2), observations[0], actions, rng.random(2),
                            observations[1], np.zeros(2))
 

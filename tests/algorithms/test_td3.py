@@ -28,7 +28,7 @@ def random_transitions(bodies, row_body, seed=0, dtype=torch.float32):
     rng = np.random.default_rng(seed)
     rows = len(row_body)
     width = max(body.num_limbs for body in bodies) * FEATURES
-    motors = max(body.num_actions for body in bodies)
+    motors = max(body.action_dim for body in bodies)
     draw = [rng.standard_normal(shape) for shape in ((rows, width), (rows, width), rows)]
     observations, following, rewards = (torch.from_numpy(x).to(dtype) for x in draw)
     actions = torch.from_numpy(rng.uniform(-1, 1, (rows, motors))).to(dtype)
@@ -183,19 +183,19 @@ def test_actions_lie_in_range_and_only_on_motors():
     batch = random_transitions(BODIES, [0, 1, 0, 1])
     observations, row_body = batch.observations.numpy(), batch.row_body
     plain = td3.act(observations, row_body, None)
-    assert plain.shape == (4, LARGE.num_actions)
+    assert plain.shape == (4, LARGE.action_dim)
     assert plain.dtype == np.float32
     np.testing.assert_array_equal(plain, td3.act(observations, row_body, None))
     noisy = td3.act(observations, row_body, np.random.default_rng(0))
     np.testing.assert_array_equal(noisy, td3.act(observations, row_body, np.random.default_rng(0)))
-    motors = SMALL.num_actions
+    motors = SMALL.action_dim
     for actions in (plain, noisy):
         assert np.abs(actions).max() <= 1.0
         assert not actions[::2, motors:].any()
     assert (noisy[:, :motors] != plain[:, :motors]).all()
     # A body alone, still padded, acts as it does in the mix.
     alone = td3.act(observations[::2], row_body[::2], None)
-    assert alone.shape == (2, LARGE.num_actions)
+    assert alone.shape == (2, LARGE.action_dim)
     np.testing.assert_allclose(alone, plain[::2], atol=1e-6)
 
 

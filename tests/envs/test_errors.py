@@ -31,17 +31,17 @@ def test_an_action_that_is_no_number_names_its_copy_and_changes_nothing(single, 
     actions = np.zeros((4, 18), np.float32)
     actions[2, 5] = value
     before = vector.get_state()
-    with pytest.raises(ValueError, match="action of copy 2 has NaN or infinite"):
+    with pytest.raises(ValueError, match="action of environment 2 has NaN or infinite"):
         vector.step(actions)
     for key, array in vector.get_state().items():
         np.testing.assert_array_equal(array, before[key])
-    with pytest.raises(ValueError, match="action of copy 0 has NaN or infinite"):
+    with pytest.raises(ValueError, match="action of environment 0 has NaN or infinite"):
         single.step(actions[2])
 
 
 @pytest.mark.parametrize("shape", [(18,), (4, 17), (3, 18), (4, 18, 1)])
 def test_actions_of_the_wrong_shape(vector, shape):
-    with pytest.raises(ValueError, match=r"4 copies take actions of shape \(4, 18\), not"):
+    with pytest.raises(ValueError, match=r"4 environments take actions of shape \(4, 18\), not"):
         vector.step(np.zeros(shape))
 
 
@@ -97,7 +97,7 @@ def test_bad_options_are_refused_before_anything_changes(single, vector, options
 
 def test_a_mix_has_no_common_state():
     env = sgrl.make_vec(["3d_hopper_5_full", NAME], 1)
-    with pytest.raises(ValueError, match="'qpos' needs copies of one body"):
+    with pytest.raises(ValueError, match="'qpos' needs environments of one body"):
         env.reset(options={"qpos": QPOS})
 
 
@@ -160,7 +160,7 @@ def test_a_simulation_that_diverges_ends_alone(blow):
     others = [0, 2, 3]
     np.testing.assert_array_equal(observations[others], expected[0][others])
     np.testing.assert_array_equal(rewards[others], expected[1][others])
-    # The next episode of that copy is an ordinary one.
+    # The next episode of that environment is an ordinary one.
     after, rewards, terminated, _, infos = env.step(actions)
     assert not infos["diverged"].any()
     assert not terminated.any()

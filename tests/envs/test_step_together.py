@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sgrl.envs.single import LocomotionEnv, Stepped, step_together
+from sgrl.envs.single import LocomotionEnv, StepTuple, step_together
 
 HOPPER, WALKER = "3d_hopper_3_shin", "3d_walker_2_right_leg_left_knee"
 NEAR = {"target": (1.001, 0.0), "yaw": 0.0}
@@ -26,10 +26,10 @@ def made(*bodies: str) -> list[LocomotionEnv]:
 
 
 def drawn(envs: list[LocomotionEnv], rng: np.random.Generator) -> list[NDArray[np.float32]]:
-    return [rng.uniform(-1.5, 1.5, env.body.num_actions).astype(np.float32) for env in envs]
+    return [rng.uniform(-1.5, 1.5, env.body.action_dim).astype(np.float32) for env in envs]
 
 
-def assert_same(one: Stepped, other: Stepped, compare: Any) -> None:
+def assert_same(one: StepTuple, other: StepTuple, compare: Any) -> None:
     for first, second in zip(one[:4], other[:4], strict=True):
         compare(first, second)
     assert one[4].keys() == other[4].keys()
@@ -84,9 +84,12 @@ def test_in_other_company_alone_and_from_a_pickle() -> None:
 
 def test_what_can_not_be_stepped_stops_all() -> None:
     envs = made(HOPPER, HOPPER)
-    fine = np.zeros(envs[0].body.num_actions, np.float32)
+    fine = np.zeros(envs[0].body.action_dim, np.float32)
     before = [env.data.qpos.copy() for env in envs]
-    for bad, message in ((fine[1:], "takes an action of shape"), (fine * np.nan, "of copy 1 has")):
+    for bad, message in (
+        (fine[1:], "takes an action of shape"),
+        (fine * np.nan, "environment 1 has"),
+    ):
         with pytest.raises(ValueError, match=message):
             step_together(envs, [fine, bad])
     with pytest.raises(gymnasium.error.ResetNeeded):

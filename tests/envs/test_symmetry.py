@@ -34,7 +34,7 @@ def test_a_turned_start_gives_the_turned_trajectory(name, angle):
     )
     rng = np.random.default_rng(0)
     for _ in range(HORIZON[env.body.family]):
-        action = rng.uniform(-1, 1, env.body.num_actions)
+        action = rng.uniform(-1, 1, env.body.action_dim)
         plain, turned = env.step(action), twin.step(action)
         if not right_angle and ball_touches_floor(env):
             break

@@ -1,4 +1,4 @@
-"""The vector environment: equal to the single one, copy by copy, for one body or a mix."""
+"""The vector environment: equal to the single one, row by row, for one body or a mix."""
 
 import copy
 import pickle
@@ -41,7 +41,7 @@ def assert_same(first, second):
 
 
 @pytest.mark.parametrize("name", body_names())
-def test_a_copy_is_the_single_environment_to_the_bit(name):
+def test_a_row_is_the_single_environment_to_the_bit(name):
     """Copy i with seed s is the single environment with seed s + i, through many episodes."""
     single = LocomotionEnv(name, variant="v2")
     one, three = sgrl.make_vec(name, variant="v2"), sgrl.make_vec(name, 3, variant="v2")
@@ -78,7 +78,7 @@ def test_threads_do_not_change_a_trajectory(name):
         assert_same(first, trace(sgrl.make_vec(name, 7, threads=threads), actions))
 
 
-def test_copies_are_independent():
+def test_environments_are_independent():
     """What the others do does not matter to a copy."""
     env = sgrl.make_vec("3d_hopper_5_full", 4)
     actions = random_actions(env, 60)
@@ -179,7 +179,7 @@ def test_a_mix_holds_the_training_bodies_in_order(mix):
 def test_a_mix_is_each_body_alone(mix):
     """Padding changes nothing: every body's rows are those of its own vector environment."""
     seen, _ = mix.reset(seed=0)
-    alone = [sgrl.make_vec(part.body, part.copies, variant="v2") for part in mix.parts]
+    alone = [sgrl.make_vec(part.body, part.num_envs, variant="v2") for part in mix.parts]
     own = [env.reset(seed=part.start)[0] for env, part in zip(alone, mix.parts, strict=True)]
     assert_same(mix.split(seen), own)
     for step in range(30):
@@ -237,10 +237,10 @@ def test_a_collection_is_accepted_as_a_value():
 def test_joining_and_splitting_check_their_input(mix):
     with pytest.raises(ValueError, match="23 bodies need as many arrays, not 1"):
         mix.join_actions([np.zeros((2, 3))])
-    wrong = [np.zeros((2, part.body.num_actions + 1)) for part in mix.parts]
+    wrong = [np.zeros((2, part.body.action_dim + 1)) for part in mix.parts]
     with pytest.raises(ValueError, match=r"takes actions \(2, "):
         mix.join_actions(wrong)
-    with pytest.raises(ValueError, match="46 copies have as many rows, not 3"):
+    with pytest.raises(ValueError, match="46 environments have as many rows, not 3"):
         mix.split(np.zeros((3, 14 * FEATURES)))
 
 
@@ -274,9 +274,9 @@ def test_a_state_of_other_bodies_is_refused():
     with pytest.raises(gymnasium.error.ResetNeeded, match="call reset"):
         arm.get_state()
     arm.reset(seed=0)
-    for name, copies in (("3d_humanoid_7_left_arm", 3), ("3d_humanoid_7_right_arm", 2)):
-        with pytest.raises(ValueError, match="other bodies or another number of copies"):
-            sgrl.make_vec(name, copies).set_state(arm.get_state())
+    for name, num_envs in (("3d_humanoid_7_left_arm", 3), ("3d_humanoid_7_right_arm", 2)):
+        with pytest.raises(ValueError, match="other bodies or another number of environments"):
+            sgrl.make_vec(name, num_envs).set_state(arm.get_state())
 
 
 def test_returned_arrays_are_the_callers():
@@ -306,7 +306,7 @@ def test_seeds_may_be_given_one_by_one():
     for bad in (-1, 1.5, 2**63, [1, 2.5, 3], [1, -2, 3]):
         with pytest.raises(ValueError, match="whole number"):
             env.reset(seed=bad)
-    with pytest.raises(ValueError, match="3 copies need as many seeds, not 2"):
+    with pytest.raises(ValueError, match="3 environments need as many seeds, not 2"):
         env.reset(seed=[1, 2])
 
 
@@ -392,7 +392,7 @@ def test_every_start_can_be_turned_the_same_way():
     ("call", "message"),
     [
         (lambda: sgrl.make_vec([]), "at least one body"),
-        (lambda: sgrl.make_vec("3d_hopper_5_full", 0), "at least one body and one copy"),
+        (lambda: sgrl.make_vec("3d_hopper_5_full", 0), "envs_per_body must be 1 or more"),
         (lambda: sgrl.make_vec("3d_hoper++"), r"did you mean 3d_hopper\+\+"),
         (lambda: sgrl.make_vec("3d_hopper_5_full", render_mode="film"), "unknown render_mode"),
         (lambda: sgrl.make_vec("3d_hopper_5_full", variant="v3"), "unknown variant 'v3'"),

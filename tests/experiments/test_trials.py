@@ -31,7 +31,7 @@ class Push:
     """The same whatever is observed, so that each episode can be run by itself; it falls soon."""
 
     def act(self, obs: np.ndarray, body: object, /) -> np.ndarray:
-        return np.ones((len(obs), get_body(HOPPER).num_actions), np.float32)
+        return np.ones((len(obs), get_body(HOPPER).action_dim), np.float32)
 
 
 def test_a_series_is_the_mean_of_the_episodes() -> None:

@@ -36,7 +36,7 @@ def compare_with_mujoco(body: Morphology, steps: int) -> float:
     env.reset(seed=0)
     worst = 0.0
     for _ in range(steps):
-        obs, _, terminated, _, _ = env.step(rng.uniform(-1, 1, body.num_actions))
+        obs, _, terminated, _, _ = env.step(rng.uniform(-1, 1, body.action_dim))
         seen = heading(LimbBatch.from_flat(torch.from_numpy(obs)[None], body))[0].numpy()
         true = env.data.xmat[1].reshape(3, 3)[:, 0]
         worst = max(worst, float(np.abs(seen - true).max()))

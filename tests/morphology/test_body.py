@@ -32,7 +32,7 @@ def test_cut_takes_what_hangs_on_a_limb():
 def test_a_body_that_the_paper_has_not_compiles():
     tripod = CHEETAH.cut("right_fthigh", "upper_tail", "left_bfoot", name="tripod")
     model = compile_model(tripod)
-    assert model.nu == tripod.num_actions == 3 * 8
+    assert model.nu == tripod.action_dim == 3 * 8
     full = compile_model(CHEETAH)
     for limb in tripod.limb_names:
         assert model.body(limb).mass == full.body(limb).mass

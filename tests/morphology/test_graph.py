@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sgrl.morphology import body_names, get_body
-from sgrl.morphology.graph import graph_of, whole_graph_of
+from sgrl.morphology.graph import canonical_graph_of, graph_of
 
 
 def test_structure_of_the_walker():
@@ -67,7 +67,7 @@ def test_every_body(name):
 def test_worked_out_once_and_read_only():
     graph = graph_of(get_body("3d_walker_7_full"))
     assert graph_of(get_body("3d_walker_7_full")) is graph
-    for found in (graph, whole_graph_of(get_body("3d_walker_6_right_foot"))):
+    for found in (graph, canonical_graph_of(get_body("3d_walker_6_right_foot"))):
         for array in (found.relations, found.traversals):
             with pytest.raises(ValueError, match="read-only"):
                 array[0, 0] = 1
@@ -78,7 +78,7 @@ def test_limbs_keep_their_places_in_the_whole_body():
     full, cut = (get_body(name) for name in ("3d_walker_7_full", "3d_walker_6_right_foot"))
     kept = [full.limb_names.index(name) for name in cut.limb_names]
     assert kept == [0, 1, 2, 4, 5, 6]
-    whole, own, found = graph_of(full), graph_of(cut), whole_graph_of(cut)
+    whole, own, found = graph_of(full), graph_of(cut), canonical_graph_of(cut)
     np.testing.assert_array_equal(found.traversals, whole.traversals[kept])
     np.testing.assert_array_equal(found.relations, whole.relations[kept][:, kept])
     assert (found.traversals != own.traversals).any(axis=0).all()
@@ -88,22 +88,22 @@ def test_limbs_keep_their_places_in_the_whole_body():
 
 def test_a_full_body_and_a_strange_one_have_their_own_places():
     full = get_body("3d_walker_7_full")
-    np.testing.assert_array_equal(whole_graph_of(full).traversals, graph_of(full).traversals)
+    np.testing.assert_array_equal(canonical_graph_of(full).traversals, graph_of(full).traversals)
     limbs = tuple(
         replace(limb, name="fin") if limb.name == "left_foot" else limb for limb in full.limbs
     )
     strange = replace(full, name="strange", limbs=limbs).cut("right_foot")
-    assert whole_graph_of(strange) is graph_of(strange)
+    assert canonical_graph_of(strange) is graph_of(strange)
     # The same names in another tree: the left shin hangs on the torso.
     limbs = tuple(
         replace(limb, parent="torso") if limb.name == "left_shin" else limb for limb in full.limbs
     )
     hung = replace(full, name="hung", limbs=limbs).cut("right_foot")
-    assert whole_graph_of(hung) is graph_of(hung)
+    assert canonical_graph_of(hung) is graph_of(hung)
 
 
 def test_a_hopper_without_a_link_has_the_places_of_what_is_left():
-    found = whole_graph_of(get_body("3d_hopper_3_shin"))
+    found = canonical_graph_of(get_body("3d_hopper_3_shin"))
     assert found.traversals[:, 0].tolist() == [0, 1, 4]
     # Torso, thigh and foot: in the whole body the foot hangs three links below the thigh.
     np.testing.assert_allclose(found.relations[1, 2, 2], 3 / 5)

@@ -53,7 +53,7 @@ def test_the_image_of_the_image_is_the_body(name: str) -> None:
     there = mirror_of(body)
     back = mirror_of(there.body)
     assert back.body == body
-    actions = np.arange(body.num_actions, dtype=np.float32)
+    actions = np.arange(body.action_dim, dtype=np.float32)
     np.testing.assert_array_equal(back.actions(there.actions(actions)), actions)
 
 
@@ -70,7 +70,7 @@ def test_the_image_moves_as_the_image_of_the_motion(name: str) -> None:
     np.testing.assert_allclose(mirrored(seen, mirror), image, atol=2e-5)
     rng = np.random.default_rng(5)
     for _ in range(8):
-        actions = rng.uniform(-1.0, 1.0, body.num_actions).astype(np.float32)
+        actions = rng.uniform(-1.0, 1.0, body.action_dim).astype(np.float32)
         seen, reward, *_ = one.step(actions)
         image, earned, *_ = other.step(mirror.actions(actions))
         np.testing.assert_allclose(mirrored(seen, mirror), image, atol=1e-3)

@@ -35,7 +35,7 @@ class Wave:
     """Actions that depend on the observation, row by row."""
 
     def act(self, obs: NDArray[np.float32], body: Morphology, /) -> NDArray[np.float32]:
-        return np.sin(5 * obs[..., : body.num_actions], dtype=np.float32)
+        return np.sin(5 * obs[..., : body.action_dim], dtype=np.float32)
 
 
 def by_hand(body: str, seed: int, variant: Variant, yaw: float | None, limit: int) -> Episode:

@@ -21,7 +21,7 @@ class Still:
     """Does nothing, and falls later than most who try."""
 
     def act(self, obs: NDArray[np.float32], body: Morphology, /) -> NDArray[np.float32]:
-        return np.zeros((len(obs), body.num_actions), np.float32)
+        return np.zeros((len(obs), body.action_dim), np.float32)
 
 
 def mean_return(policy: Acts) -> float:

@@ -43,7 +43,7 @@ def shipped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_acts_as_the_run_does_and_is_small(trained: Path, shipped: Path) -> None:
     one, other = sgrl.load_policy(trained), sgrl.load_policy("set-small")
-    observed, _ = sgrl.make_vec(WALKER, copies=3, threads=1).reset(seed=0)
+    observed, _ = sgrl.make_vec(WALKER, envs_per_body=3, threads=1).reset(seed=0)
     assert np.array_equal(one.act(observed, WALKER), other.act(observed, WALKER))
     assert not list(shipped.rglob("*.pt"))
     assert not list(shipped.rglob("*.npz"))

@@ -20,4 +20,4 @@ class Still(Driver):
 
     def act(self, robots: Sequence[Driven]) -> list[NDArray[np.float32]]:
         self.calls.append(len(robots))
-        return [np.zeros(robot.body.num_actions, np.float32) for robot in robots]
+        return [np.zeros(robot.body.action_dim, np.float32) for robot in robots]

@@ -65,10 +65,10 @@ def test_numbers_of_each_robot() -> None:
 def test_a_bar_for_each_hinge() -> None:
     simulation = Simulation(Still(), [HOPPER])
     (robot,) = simulation.robots
-    robot.action = np.linspace(-1, 1, robot.body.num_actions).astype(np.float32)
+    robot.action = np.linspace(-1, 1, robot.body.action_dim).astype(np.float32)
     html = readout.actions(robot)
     widths = [float(width) for width in re.findall(r"width:(\d+)px;background:#", html)]
-    assert len(widths) == robot.body.num_actions == 12
+    assert len(widths) == robot.body.action_dim == 12
     assert widths[0] == widths[-1] == readout.BAR
     assert widths[5] < widths[2] < widths[0]
     lefts = [float(left) for left in re.findall(r"margin-left:(\d+)px", html)]

@@ -213,7 +213,7 @@ def test_cut_limbs_are_gone_and_the_rest_goes_on() -> None:
     assert np.array_equal(robot.env.data.qvel, np.concatenate((qvel[:6], qvel[6 + hinges])))
     assert len(robot.observation) == 41 * robot.body.num_limbs
     simulation.advance(0.2)
-    assert robot.action.shape == (robot.body.num_actions,)
+    assert robot.action.shape == (robot.body.action_dim,)
 
 
 def test_limbs_come_back_without_reaching_into_the_ground() -> None:

@@ -49,11 +49,11 @@ class Mirroring:
         """(bodies given,): the body in whose units the returns of its image count: the image if it
         is among those given, else the body itself."""
 
-        motors = max(body.num_actions for body in bodies)
+        motors = max(body.action_dim for body in bodies)
         self._sources = np.tile(np.arange(motors), (len(bodies), 1))
         self._signs = np.zeros((len(bodies), motors), np.float32)
         for source, sign, mirror in zip(self._sources, self._signs, self._mirrors, strict=True):
-            count = mirror.body.num_actions
+            count = mirror.body.action_dim
             source[:count] = np.abs(mirror.actions(np.arange(count)))
             sign[:count] = mirror.actions(np.ones(count))
 

@@ -97,10 +97,10 @@ class Ppo:
         # A third of the motors have no gear. To draw actions for them would only blur what
         # the others did.
         self._moving = np.zeros(
-            (len(self.bodies), max(body.num_actions for body in self.bodies)), np.float32
+            (len(self.bodies), max(body.action_dim for body in self.bodies)), np.float32
         )
         for row, body in zip(self._moving, self.bodies, strict=True):
-            row[: body.num_actions] = body.actuated
+            row[: body.action_dim] = body.actuated
         self._mirroring = Mirroring(self.bodies) if config.mirror else None
         self._start_optimisers(config.learning_rate)
         self.updates = 0

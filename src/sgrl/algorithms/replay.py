@@ -60,7 +60,7 @@ class _Ring:
 
     def __init__(self, body: Morphology, rows: int, path: Path | None) -> None:
         self.body = body
-        self.observed, self.motors = body.num_limbs * FEATURES, body.num_actions
+        self.observed, self.motors = body.num_limbs * FEATURES, body.action_dim
         self.rows = rows
         self.added = 0
         shape = (rows, record_numbers(body))
@@ -120,7 +120,7 @@ class _Ring:
 
 def record_numbers(body: Morphology) -> int:
     """float32 numbers that a transition of a body takes."""
-    return 2 * body.num_limbs * FEATURES + body.num_actions + EXTRAS
+    return 2 * body.num_limbs * FEATURES + body.action_dim + EXTRAS
 
 
 def _available(folder: Path | None) -> int:

@@ -126,7 +126,7 @@ class Td3:
             return actions
         drawn = noise.standard_normal(actions.shape, np.float32)
         actions += np.float32(self.config.exploration_noise) * drawn
-        counts = np.array([body.num_actions for body in self.bodies])[row_body]
+        counts = np.array([body.action_dim for body in self.bodies])[row_body]
         actions[np.arange(motors) >= counts[:, None]] = 0.0
         return actions.clip(-1.0, 1.0, out=actions)
 

@@ -1,8 +1,8 @@
-"""The task for many copies of one or several bodies at once, as array operations.
+"""The task for many environments of one or several bodies at once, as array operations.
 
 `Locomotion` starts episodes, observes, rewards and decides when an episode ends. It does
-not step physics: each part of it (the copies of one body) reads the arrays of whoever
-does, a `mujoco.MjData` or a `mujoco.batch.Batch`, so that the single environment and the
+not step physics: each part of it (the environments of one body) reads the arrays of
+whoever does, a `mujoco.MjData` or a `mujoco.batch.Batch`, so that the single environment and the
 vector environment are the same code. Bodies with fewer limbs than the largest are padded
 with zeros. Everything is in the world frame.
 """
@@ -34,12 +34,12 @@ Rows = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 
 PHYSICS_FIELDS = ("qpos", "qvel", "xpos", "xmat", "cvel", "subtree_com", "xaxis")
-"""What the task reads of MuJoCo's state; each array has a leading dimension of copies."""
+"""What the task reads of MuJoCo's state; each array has a leading dimension of environments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The copies of one body: rows `start` to `stop` of everything."""
+    """The environments of one body: rows `start` to `stop` of everything."""
 
     body: Morphology
     task: Task
@@ -51,13 +51,13 @@ class Part:
         return slice(self.start, self.stop)
 
     @property
-    def copies(self) -> int:
+    def num_envs(self) -> int:
         return self.stop - self.start
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What one step gave, (copies,) each."""
+class StepResult:
+    """What one step gave, (num_envs,) each."""
 
     reward: Array
     terminated: Flags
@@ -67,43 +67,43 @@ class Outcome:
 
 
 class Locomotion:
-    """Episodes of all copies: where their targets are, what they see, what they earn."""
+    """Episodes of all environments: where their targets are, what they see, what they earn."""
 
     def __init__(self, bodies: Sequence[tuple[Morphology, Task, int]]) -> None:
-        """`bodies` lists (body, task, copies)."""
+        """`bodies` lists (body, task, num_envs)."""
         self.parts: list[Part] = []
-        copies = 0
+        num_envs = 0
         for body, task, count in bodies:
-            self.parts.append(Part(body, task, copies, copies + count))
-            copies += count
-        self.copies = copies
+            self.parts.append(Part(body, task, num_envs, num_envs + count))
+            num_envs += count
+        self.num_envs = num_envs
         self.max_limbs = limbs = max(part.body.num_limbs for part in self.parts)
-        self.limb_mask = np.zeros((copies, limbs), np.bool_)
-        self.body_index = np.zeros(copies, np.intp)
+        self.limb_mask = np.zeros((num_envs, limbs), np.bool_)
+        self.body_index = np.zeros(num_envs, np.intp)
 
         # A start draws yaw and target (3), qpos and, for normal numbers, twice qvel.
-        self.streams = Streams(copies, longest=22 + 9 * limbs)
-        self.target = np.zeros((copies, 2))
-        self.distance = np.zeros(copies)
-        self.targets_reached = np.zeros(copies, np.int64)
+        self.streams = Streams(num_envs, longest=22 + 9 * limbs)
+        self.target = np.zeros((num_envs, 2))
+        self.distance = np.zeros(num_envs)
+        self.targets_reached = np.zeros(num_envs, np.int64)
 
-        # Physics of all copies side by side, filled by `read`. Coordinates come first, so that
-        # each is one contiguous plane (copies, limbs). Planes of `_twist`: angular velocity y and
+        # Physics of all of them side by side, filled by `read`. Coordinates come first, so that
+        # each is one contiguous plane (num_envs, limbs). Planes of `_twist`: angular velocity y and
         # z, then MuJoCo's cvel, which is angular x, y, z and linear x, y, z; with y and z before
         # x, a cross product is two products of slices.
-        self._xpos = np.zeros((3, copies, limbs))
-        self._com = np.zeros((3, copies, 1))
-        self._twist = np.zeros((8, copies, limbs))
-        self._rotation = np.zeros((9, copies))
-        self._qvel = np.zeros((copies, 6 + 3 * (limbs - 1)))
+        self._xpos = np.zeros((3, num_envs, limbs))
+        self._com = np.zeros((3, num_envs, 1))
+        self._twist = np.zeros((8, num_envs, limbs))
+        self._rotation = np.zeros((9, num_envs))
+        self._qvel = np.zeros((num_envs, 6 + 3 * (limbs - 1)))
         self._transfers: list[list[tuple[Array, Array]]] = [[] for _ in self.parts]
         self._states: list[tuple[Array, Array]] = []
 
         # The observation in double precision, plane by plane; what never changes is filled here.
-        self._planes = np.zeros((layout.FEATURES, copies, limbs))
-        self._angle_slope = np.zeros((3, copies, limbs))
-        self._angle_offset = np.zeros((3, copies, limbs))
-        self._ignored_height = np.full((copies, limbs), np.inf)
+        self._planes = np.zeros((layout.FEATURES, num_envs, limbs))
+        self._angle_slope = np.zeros((3, num_envs, limbs))
+        self._angle_offset = np.zeros((3, num_envs, limbs))
+        self._ignored_height = np.full((num_envs, limbs), np.inf)
         for index, part in enumerate(self.parts):
             body, rows, count = part.body, part.rows, part.body.num_limbs
             self.limb_mask[rows, :count] = True
@@ -117,20 +117,20 @@ class Locomotion:
         self._padding = ~self.limb_mask
         self._is_padded = bool(self._padding.any())
 
-        def per_copy(value: Callable[[Part], float]) -> Array:
+        def per_env(value: Callable[[Part], float]) -> Array:
             return np.repeat(
-                [float(value(part)) for part in self.parts], [part.copies for part in self.parts]
+                [float(value(part)) for part in self.parts], [part.num_envs for part in self.parts]
             )
 
-        self._dt = per_copy(lambda part: part.body.dt)
-        self._alive_bonus = per_copy(lambda part: part.task.alive_bonus)
-        self._forward = per_copy(lambda part: part.task.rewards_forward)
-        self._nearest = per_copy(lambda part: part.task.target_distance[0])
-        self._farthest = per_copy(lambda part: part.task.target_distance[1])
-        self._follow = per_copy(lambda part: part.task.targets_follow)
-        self._far_episodes = per_copy(lambda part: part.task.far_episodes)
+        self._dt = per_env(lambda part: part.body.dt)
+        self._alive_bonus = per_env(lambda part: part.task.alive_bonus)
+        self._forward = per_env(lambda part: part.task.rewards_forward)
+        self._nearest = per_env(lambda part: part.task.target_distance[0])
+        self._farthest = per_env(lambda part: part.task.target_distance[1])
+        self._follow = per_env(lambda part: part.task.targets_follow)
+        self._far_episodes = per_env(lambda part: part.task.far_episodes)
         bounds = np.array([_bounds(part.task.health) for part in self.parts]).transpose(1, 2, 0)
-        self._low, self._high = np.repeat(bounds, [part.copies for part in self.parts], axis=2)
+        self._low, self._high = np.repeat(bounds, [part.num_envs for part in self.parts], axis=2)
         self._size_matters = bool(np.isfinite(self._high[6]).any())
 
     def connect(self, fields: Sequence[Mapping[str, Array]]) -> None:
@@ -139,7 +139,7 @@ class Locomotion:
         self._states.clear()
         for part, own in zip(self.parts, fields, strict=True):
             rows, limbs = part.rows, part.body.num_limbs
-            joints = (part.copies, limbs - 1)
+            joints = (part.num_envs, limbs - 1)
             self._states.append((own["qpos"], own["qvel"]))
             self._transfers.append(
                 [
@@ -164,8 +164,8 @@ class Locomotion:
         for ours, theirs in self._transfers[index]:
             np.copyto(ours, theirs)
 
-    def begin(self, index: int, local: Rows, start: Start) -> None:
-        """Write the start of new episodes into the physics of these copies of part `index`.
+    def reset(self, index: int, local: Rows, start: Start) -> None:
+        """Write the start of new episodes into the physics of these rows of part `index`.
 
         The caller then computes positions and velocities and calls `read`.
         """
@@ -203,9 +203,9 @@ class Locomotion:
             self.distance[rows] = np.hypot(offset[:, 0], offset[:, 1])
 
     def _place_targets(
-        self, rows: Rows, draws: Array, place: Array, far_share: Array | float = 0.0
+        self, rows: Rows, draws: Array, xy: Array, far_share: Array | float = 0.0
     ) -> None:
-        """New targets for agents at `place`, both (rows, 2), from uniform `draws`.
+        """New targets for agents at `xy`, both (rows, 2), from uniform `draws`.
 
         The lowest `far_share` of the second draw means far away, the rest is a distance.
         """
@@ -215,36 +215,37 @@ class Locomotion:
         reach = nearest + (self._farthest[rows] - nearest) * part
         reach[is_far] = FAR_TARGET[0]
         offset = np.array([reach * np.cos(angle), reach * np.sin(angle)])
-        offset -= (1.0 - self._follow[rows]) * place.T
-        self.target[rows] = place + offset.T
+        offset -= (1.0 - self._follow[rows]) * xy.T
+        self.target[rows] = xy + offset.T
         self.distance[rows] = np.hypot(offset[0], offset[1])
 
-    def heading_and_place(self) -> tuple[Array, Array]:
-        """Unit heading and place on the ground of all torsos, (2, copies) each."""
+    def heading_and_xy(self) -> tuple[Array, Array]:
+        """Unit heading and xy on the ground of all torsos, (2, num_envs) each."""
         heading = self._rotation[0:4:3]
         length = np.hypot(heading[0], heading[1])
         return heading / np.maximum(length, 1e-12), self._xpos[:2, :, 0].copy()
 
-    def advance(self, action: Array, before: tuple[Array, Array], warned: Flags) -> Outcome:
+    def compute_rewards(
+        self, action: Array, before: tuple[Array, Array], diverged: Flags
+    ) -> StepResult:
         """Rewards and ends of the step that physics has just taken from `before`.
 
-        `action` is clipped, (copies, motors); `warned` are copies whose physics gave up.
+        `action` is clipped, (num_envs, action_dim); `diverged` are those whose physics gave up.
         """
         motion = np.add.reduce(np.square(self._qvel), axis=1)
-        diverged = warned
-        any_diverged = bool(warned.any()) or not math.isfinite(np.add.reduce(motion))
+        any_diverged = bool(diverged.any()) or not math.isfinite(np.add.reduce(motion))
         if any_diverged:
-            diverged = warned | ~np.isfinite(motion)
+            diverged = diverged | ~np.isfinite(motion)
             self._forget(diverged)
-        heading, place_before = before
+        heading, xy_before = before
         distance_before = self.distance.copy()
-        place = self._xpos[:2, :, 0]
-        offset = self.target.T - place
+        xy = self._xpos[:2, :, 0]
+        offset = self.target.T - xy
         np.hypot(offset[0], offset[1], out=self.distance)
 
         alive = self._alive_bonus.copy()
         progress = progress_reward(distance_before, self.distance, self._dt)
-        forward = forward_reward(place - place_before, heading, self._dt) * self._forward
+        forward = forward_reward(xy - xy_before, heading, self._dt) * self._forward
         control = control_reward(action)
         if any_diverged:
             for term in (alive, progress, forward, control):
@@ -252,7 +253,7 @@ class Locomotion:
         if np.minimum.reduce(self.distance) < REACH_DISTANCE:
             rows = np.flatnonzero((self.distance < REACH_DISTANCE) & ~diverged)
             self.targets_reached[rows] += 1
-            self._place_targets(rows, self.streams.uniform(rows, 2), place[:, rows].T)
+            self._place_targets(rows, self.streams.uniform(rows, 2), xy[:, rows].T)
         info: dict[str, NDArray[Any]] = {
             "reward_alive": alive,
             "reward_progress": progress,
@@ -260,20 +261,20 @@ class Locomotion:
             "reward_control": control,
             "speed_to_target": progress,
             "diverged": diverged,
-            **self.whereabouts(),
+            **self.target_info(),
         }
         fallen = ~self._healthy(motion) | diverged
-        return Outcome(alive + progress + forward + control, fallen, diverged, info)
+        return StepResult(alive + progress + forward + control, fallen, diverged, info)
 
     def _forget(self, rows: Flags) -> None:
-        """Zero the physics of copies that have none, so that no NaN reaches the arithmetic."""
+        """Zero the physics of those that have none, so that no NaN reaches the arithmetic."""
         for planes in (self._xpos, self._com, self._twist, self._rotation):
             planes[:, rows] = 0.0
         for part in (layout.AXES, layout.ANGLES):
             self._planes[part, rows] = 0.0
         self._qvel[rows] = 0.0
 
-    def whereabouts(self) -> dict[str, NDArray[Any]]:
+    def target_info(self) -> dict[str, NDArray[Any]]:
         """Targets and the distance to them, metres on the ground."""
         return {
             "distance": self.distance.copy(),
@@ -299,7 +300,7 @@ class Locomotion:
         return healthy
 
     def observe(self, out: NDArray[np.float32], rows: Rows | slice = slice(None)) -> None:
-        """Write the observations of these copies to `out`, (rows, limbs, 41)."""
+        """Write the observations of these environments to `out`, (rows, limbs, 41)."""
         planes, xpos, twist = self._planes[:, rows], self._xpos[:, rows], self._twist[:, rows]
         velocities = planes[layout.VELOCITIES].reshape(2, 3, *planes.shape[1:])
         # MuJoCo's linear velocity is that at the body's centre of mass; move it to each origin.
@@ -327,9 +328,9 @@ class Locomotion:
             out[self._padding[rows]] = 0.0
 
     def get_state(self) -> dict[str, NDArray[Any]]:
-        """Everything but physics, as copies."""
+        """Everything but physics, in arrays of the caller's own."""
         return {
-            **self.whereabouts(),
+            **self.target_info(),
             "stream_keys": self.streams.keys.copy(),
             "stream_counters": self.streams.counters.copy(),
         }
@@ -339,7 +340,9 @@ class Locomotion:
         self.target[:] = state["target"]
         self.distance[:] = state["distance"]
         self.targets_reached[:] = state["targets_reached"]
-        self.streams.restore(np.arange(self.copies), state["stream_keys"], state["stream_counters"])
+        self.streams.restore(
+            np.arange(self.num_envs), state["stream_keys"], state["stream_counters"]
+        )
 
 
 def _planes(array: Array) -> Array:

@@ -18,25 +18,25 @@ LARGEST = 1e10
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How episodes start; None leaves it to chance. Each has a row per copy."""
+    """How episodes start; None leaves it to chance. Each has a row per environment."""
 
     yaw: Array | None = None
-    """(copies,) radians about the vertical, noise added."""
+    """(num_envs,) radians about the vertical, noise added."""
     target: Array | None = None
-    """(copies, 2) metres in the world."""
+    """(num_envs, 2) metres in the world."""
     qpos: Array | None = None
-    """(copies, nq): start exactly there."""
+    """(num_envs, nq): start exactly there."""
     qvel: Array | None = None
-    """(copies, nv): zero where only `qpos` is given."""
+    """(num_envs, nv): zero where only `qpos` is given."""
 
 
 RANDOM_START = Start()
 
 
-def parse_options(options: Mapping[str, Any] | None, copies: int, limbs: int | None) -> Start:
-    """Check the options of a reset and give each a row per copy.
+def parse_options(options: Mapping[str, Any] | None, num_envs: int, limbs: int | None) -> Start:
+    """Check the options of a reset and give each a row per environment.
 
-    A value may be one for all copies or one for each. `limbs` is None for a mix of bodies,
+    A value may be one for all environments or one for each. `limbs` is None for a mix of bodies,
     whose states have no common length.
     """
     if not options:
@@ -51,68 +51,68 @@ def parse_options(options: Mapping[str, Any] | None, copies: int, limbs: int | N
         raise ValueError("reset options 'yaw' and 'qpos' both set the orientation; give one")
     if "qpos" in given and limbs is None:
         raise ValueError(
-            "reset option 'qpos' needs copies of one body; bodies of a mix differ in length"
+            "reset option 'qpos' needs environments of one body; bodies of a mix differ in length"
         )
 
-    yaw = _rows(given, "yaw", copies, ())
-    target = _rows(given, "target", copies, (2,))
+    yaw = _rows(given, "yaw", num_envs, ())
+    target = _rows(given, "target", num_envs, (2,))
     qpos = qvel = None
     if limbs is not None and "qpos" in given:
         hinges = 3 * (limbs - 1)
-        qpos = _rows(given, "qpos", copies, (7 + hinges,))
-        qvel = _rows(given, "qvel", copies, (6 + hinges,))
+        qpos = _rows(given, "qpos", num_envs, (7 + hinges,))
+        qvel = _rows(given, "qvel", num_envs, (6 + hinges,))
         assert qpos is not None
         norm = np.linalg.norm(qpos[:, 3:7], axis=1, keepdims=True)
         if (norm < 1e-6).any():
             raise ValueError("reset option 'qpos': the quaternion qpos[3:7] must not be zero")
         qpos[:, 3:7] = np.where(np.abs(norm - 1) > 1e-9, qpos[:, 3:7] / norm, qpos[:, 3:7])
         if qvel is None:
-            qvel = np.zeros((copies, 6 + hinges))
+            qvel = np.zeros((num_envs, 6 + hinges))
     if target is not None:
         # A start within the noise of the origin counts as on it.
-        torso = np.zeros((copies, 2)) if qpos is None else qpos[:, :2]
+        torso = np.zeros((num_envs, 2)) if qpos is None else qpos[:, :2]
         reach = 1e-6 if qpos is not None else 0.15
         gap = np.hypot(*(target - torso).T)
         if (gap < reach).any():
             raise ValueError(
-                f"reset option 'target': copy {int(np.argmin(gap))} would start on its target; "
+                f"reset option 'target': environment {int(np.argmin(gap))} would start on it; "
                 "put the target away from the torso"
             )
     return Start(yaw, target, qpos, qvel)
 
 
 def _rows(
-    given: Mapping[str, ArrayLike], key: str, copies: int, shape: tuple[int, ...]
+    given: Mapping[str, ArrayLike], key: str, num_envs: int, shape: tuple[int, ...]
 ) -> Array | None:
-    """An option as a finite array (copies, *shape)."""
+    """An option as a finite array (num_envs, *shape)."""
     if key not in given:
         return None
     try:
         value = np.asarray(given[key], np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"reset option {key!r} must be numbers, not {given[key]!r}") from None
-    if value.shape not in (shape, (copies, *shape)):
-        each = f" or {(copies, *shape)}" if copies > 1 else ""
+    if value.shape not in (shape, (num_envs, *shape)):
+        each = f" or {(num_envs, *shape)}" if num_envs > 1 else ""
         raise ValueError(f"reset option {key!r} must have shape {shape}{each}, not {value.shape}")
     if not (np.abs(value) < LARGEST).all():
         raise ValueError(f"reset option {key!r} must be finite and below {LARGEST:g} in size")
-    return np.array(np.broadcast_to(value, (copies, *shape)))
+    return np.array(np.broadcast_to(value, (num_envs, *shape)))
 
 
 def parse_seeds(
-    seed: int | Sequence[int | None] | None, copies: int
+    seed: int | Sequence[int | None] | None, num_envs: int
 ) -> tuple[NDArray[np.intp], NDArray[np.uint64]]:
-    """Which copies are seeded, and with what: copy i with `seed + i`, or with `seed[i]`."""
+    """Which rows are seeded, and with what: row i with `seed + i`, or with `seed[i]`."""
     if seed is None:
-        seeds: list[int | None] = [None] * copies
+        seeds: list[int | None] = [None] * num_envs
     elif isinstance(seed, int | np.integer):
-        seeds = [int(seed) + i for i in range(copies)]
+        seeds = [int(seed) + i for i in range(num_envs)]
     elif isinstance(seed, Sequence | np.ndarray):
         seeds = list(seed)
-        if len(seeds) != copies:
-            raise ValueError(f"{copies} copies need as many seeds, not {len(seeds)}")
+        if len(seeds) != num_envs:
+            raise ValueError(f"{num_envs} environments need as many seeds, not {len(seeds)}")
     else:
-        raise ValueError(f"a seed is a whole number or one for each copy, not {seed!r}")
+        raise ValueError(f"a seed is a whole number or one for each environment, not {seed!r}")
     for value in seeds:
         whole = value is None or isinstance(value, int | np.integer)
         if not whole or (value is not None and not 0 <= value < 2**63):

@@ -23,7 +23,7 @@ from sgrl.morphology.body import PHYSICS_STEPS
 from sgrl.morphology.task import Task
 
 Observation = NDArray[np.float32]
-Stepped = tuple[Observation, float, bool, bool, dict[str, Any]]
+StepTuple = tuple[Observation, float, bool, bool, dict[str, Any]]
 """What `step` gives: observation, reward, terminated, truncated, info."""
 
 _ONLY = np.zeros(1, np.intp)
@@ -76,7 +76,7 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
         size = self.body.num_limbs * FEATURES
         self.observation_space = spaces.Box(-np.inf, np.inf, (size,), np.float32)
-        self.action_space = spaces.Box(-1.0, 1.0, (self.body.num_actions,), np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (self.body.action_dim,), np.float32)
 
     @property
     def dt(self) -> float:
@@ -110,26 +110,26 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             value = self.np_random.integers(2**63) if seed is None else seed
             self._locomotion.streams.seed(_ONLY + self._row, np.array([value], np.uint64))
         mujoco.mj_resetData(self.model, self.data)
-        self._locomotion.begin(self._row, _ONLY, _repeated(start, self._locomotion.copies))
+        self._locomotion.reset(self._row, _ONLY, _repeated(start, self._locomotion.num_envs))
         mujoco.mj_step1(self.model, self.data)
         self._locomotion.read(self._row)
         self._started = True
         if self.render_mode == "human":
             self.render()
-        info = {key: value[self._row] for key, value in self._locomotion.whereabouts().items()}
+        info = {key: value[self._row] for key, value in self._locomotion.target_info().items()}
         return self._observation(), info
 
     def set_target(self, target: ArrayLike) -> Observation:
         """Move the target to (x, y) metres in the middle of an episode; what is observed then."""
         if not self._started:
             raise gymnasium.error.ResetNeeded("call reset() before set_target()")
-        place = np.asarray(target, np.float64)
-        if place.shape != (2,) or not (np.abs(place) < LARGEST).all():
+        xy = np.asarray(target, np.float64)
+        if xy.shape != (2,) or not (np.abs(xy) < LARGEST).all():
             raise ValueError(f"a target is x and y, finite and below {LARGEST:g} m, not {target!r}")
-        distance = np.hypot(*(place - self.data.xpos[1, :2]))
+        distance = np.hypot(*(xy - self.data.xpos[1, :2]))
         if distance < 1e-6:
             raise ValueError("the torso is on this target; put it where there is a way to go")
-        self._locomotion.target[self._row] = place
+        self._locomotion.target[self._row] = xy
         self._locomotion.distance[self._row] = distance
         return self._observation()
 
@@ -138,7 +138,7 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._locomotion.observe(limbs, slice(self._row, self._row + 1))
         return limbs[0, : self.body.num_limbs].reshape(-1)
 
-    def step(self, action: NDArray[np.float32]) -> Stepped:
+    def step(self, action: NDArray[np.float32]) -> StepTuple:
         """One control step: four physics steps under one action, clipped to [-1, 1]."""
         return step_together((self,), (action,))[0]
 
@@ -155,8 +155,8 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         return action
 
     def _step_physics(self, controls: Array) -> bool:
-        """Under clipped actions (motors,), and what padding follows; whether it blew up."""
-        self.data.ctrl[:] = controls[: self.body.num_actions]
+        """Under clipped actions (action_dim,), and what padding follows; whether it blew up."""
+        self.data.ctrl[:] = controls[: self.body.action_dim]
         mujoco.mj_step(self.model, self.data, nstep=PHYSICS_STEPS)
         mujoco.mj_step1(self.model, self.data)  # positions and velocities of the new state
         return bool(self.data.warning.number[DIVERGENCE_WARNINGS].any())
@@ -208,11 +208,11 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 def step_together(
     envs: Sequence[LocomotionEnv],
     actions: Sequence[NDArray[np.float32]],
-    spread: Callable[..., Iterable[bool]] = map,
-) -> list[Stepped]:
+    map_physics: Callable[..., Iterable[bool]] = map,
+) -> list[StepTuple]:
     """One control step of each environment, as by its own `step`: the task of all in one pass.
 
-    `spread` is `map`, or one that shares physics out among threads. It is meant for the same
+    `map_physics` is `map`, or one that shares physics out among threads. It is meant for the same
     environments again and again; in between, each can be used by itself.
     """
     checked = [env._checked(action) for env, action in zip(envs, actions, strict=True)]
@@ -221,20 +221,20 @@ def step_together(
     for own, action in zip(padded, checked, strict=True):
         own[: len(action)] = action
     clipped = checked_actions(padded)
-    before = locomotion.heading_and_place()
-    warned = np.array(list(spread(LocomotionEnv._step_physics, envs, clipped)))
+    before = locomotion.heading_and_xy()
+    diverged = np.array(list(map_physics(LocomotionEnv._step_physics, envs, clipped)))
     for row in range(len(envs)):
         locomotion.read(row)
-    outcome = locomotion.advance(clipped, before, warned)
+    result = locomotion.compute_rewards(clipped, before, diverged)
     limbs = np.empty((len(envs), locomotion.max_limbs, FEATURES), np.float32)
     locomotion.observe(limbs)
-    stepped: list[Stepped] = []
+    stepped: list[StepTuple] = []
     for row, env in enumerate(envs):
         if env.render_mode == "human":
             env.render()
         observation = limbs[row, : env.body.num_limbs].reshape(-1)
-        info = {key: value[row] for key, value in outcome.info.items()}
-        reward, terminated = float(outcome.reward[row]), bool(outcome.terminated[row])
+        info = {key: value[row] for key, value in result.info.items()}
+        reward, terminated = float(result.reward[row]), bool(result.terminated[row])
         stepped.append((observation, reward, terminated, False, info))
     return stepped
 
@@ -242,7 +242,7 @@ def step_together(
 def _joined(envs: Sequence[LocomotionEnv]) -> Locomotion:
     """The task that these environments share, a row for each in their order, and nobody else."""
     shared = envs[0]._locomotion
-    if shared.copies == len(envs) and all(
+    if shared.num_envs == len(envs) and all(
         env._locomotion is shared and env._row == row for row, env in enumerate(envs)
     ):
         return shared
@@ -256,9 +256,9 @@ def _joined(envs: Sequence[LocomotionEnv]) -> Locomotion:
     return joined
 
 
-def _repeated(start: Start, copies: int) -> Start:
-    """A start of one copy as that of all, of which it can be any."""
+def _repeated(start: Start, num_envs: int) -> Start:
+    """A start of one environment as that of all, of which it can be any."""
     values = (start.yaw, start.target, start.qpos, start.qvel)
     return Start(
-        *(None if v is None else np.broadcast_to(v, (copies, *v.shape[1:])) for v in values)
+        *(None if v is None else np.broadcast_to(v, (num_envs, *v.shape[1:])) for v in values)
     )

@@ -1,4 +1,4 @@
-"""The copies of a vector environment: their physics on native threads, their task in arrays."""
+"""What a vector environment steps: physics on native threads, the task in arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from mujoco.batch import Batch, SimulationError
 from numpy.typing import NDArray
 
-from sgrl.envs.locomotion import PHYSICS_FIELDS, Flags, Locomotion, Outcome, Rows
+from sgrl.envs.locomotion import PHYSICS_FIELDS, Flags, Locomotion, Rows, StepResult
 from sgrl.envs.options import RANDOM_START, Start
 from sgrl.envs.single import DIVERGENCE_WARNINGS
 from sgrl.morphology import Morphology, compile_model
@@ -25,19 +25,19 @@ _VELOCITY_STAGE = int(mujoco.mjtStage.mjSTAGE_VEL)
 
 
 @dataclass(slots=True)
-class Stepped:
-    """What a step gave, a row per copy."""
+class VectorStep:
+    """What a step gave, a row per environment."""
 
-    outcome: Outcome
+    result: StepResult
     truncated: Flags
     ended: Rows
-    """Copies whose episode ended and that have begun another."""
+    """Environments whose episode ended and that have begun another."""
     final: Observations | None
     """Last observations of the `ended`, (ended, limbs, 41)."""
 
 
 class Stepper:
-    """Steps all copies, and starts those anew whose episode has ended."""
+    """Steps all environments, and starts those anew whose episode has ended."""
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class Stepper:
         threads: int,
         max_episode_steps: int | None,
     ) -> None:
-        """`bodies` lists (body, task, copies); `threads` are native ones."""
+        """`bodies` lists (body, task, num_envs); `threads` are native ones."""
         self.locomotion = Locomotion(bodies)
-        self.episode_steps = np.zeros(self.locomotion.copies, np.int64)
+        self.episode_steps = np.zeros(self.locomotion.num_envs, np.int64)
         self._max_steps = np.inf if max_episode_steps is None else max_episode_steps
         self.batches = [
-            Batch(copy.copy(compile_model(body)), copies, threads, _keeps_data(body))
-            for body, _, copies in bodies
+            Batch(copy.copy(compile_model(body)), num_envs, threads, _keeps_data(body))
+            for body, _, num_envs in bodies
         ]
         self.locomotion.connect(
             [{name: batch.bind(name) for name in PHYSICS_FIELDS} for batch in self.batches]
@@ -62,35 +62,35 @@ class Stepper:
         self._warnings = [batch.warning[:, DIVERGENCE_WARNINGS, 1].copy() for batch in self.batches]
 
     def reset(self, start: Start, out: Observations) -> None:
-        """Start all copies and write their observations, (copies, limbs, 41)."""
-        self._begin(np.arange(self.locomotion.copies), start)
+        """Start all environments and write their observations, (num_envs, limbs, 41)."""
+        self._reset(np.arange(self.locomotion.num_envs), start)
         self.locomotion.observe(out)
 
-    def step(self, actions: NDArray[np.float64], out: Observations) -> Stepped:
-        """One control step under clipped actions (copies, motors), with autoreset."""
+    def step(self, actions: NDArray[np.float64], out: Observations) -> VectorStep:
+        """One control step under clipped actions (num_envs, action_dim), with autoreset."""
         locomotion = self.locomotion
-        before = locomotion.heading_and_place()
-        outcome = locomotion.advance(actions, before, self._step_physics(actions))
+        before = locomotion.heading_and_xy()
+        result = locomotion.compute_rewards(actions, before, self._step_physics(actions))
         locomotion.observe(out)
         self.episode_steps += 1
         truncated = self.episode_steps >= self._max_steps
-        ended = np.flatnonzero(outcome.terminated | truncated)
+        ended = np.flatnonzero(result.terminated | truncated)
         final = None
         if len(ended):
             final = out[ended]
-            self._begin(ended, RANDOM_START)
+            self._reset(ended, RANDOM_START)
             fresh = np.empty_like(final)
             locomotion.observe(fresh, ended)
             out[ended] = fresh
-        return Stepped(outcome, truncated, ended, final)
+        return VectorStep(result, truncated, ended, final)
 
     def _step_physics(self, actions: NDArray[np.float64]) -> Flags:
-        """Step all batches; says which copies' simulations blew up."""
-        failed = np.zeros(self.locomotion.copies, np.bool_)
+        """Step all batches; says which simulations blew up."""
+        failed = np.zeros(self.locomotion.num_envs, np.bool_)
         for index, (part, batch) in enumerate(
             zip(self.locomotion.parts, self.batches, strict=True)
         ):
-            self._controls[index][:] = actions[part.rows, : part.body.num_actions]
+            self._controls[index][:] = actions[part.rows, : part.body.action_dim]
             try:
                 batch.step(nstep=PHYSICS_STEPS, stage=_VELOCITY_STAGE)
             except SimulationError as error:
@@ -102,18 +102,18 @@ class Stepper:
             self.locomotion.read(index)
         return failed
 
-    def _begin(self, rows: Rows, start: Start) -> None:
-        """Start new episodes of these copies."""
+    def _reset(self, rows: Rows, start: Start) -> None:
+        """Start new episodes of these environments."""
         for index, local in self._by_body(rows):
             batch = self.batches[index]
             batch.state[local] = self._rest_states[index]
-            self.locomotion.begin(index, local, start)
+            self.locomotion.reset(index, local, start)
             batch.forward(local, stage=_VELOCITY_STAGE)
             self.locomotion.read(index)
         self.episode_steps[rows] = 0
 
     def _by_body(self, rows: Rows) -> list[tuple[int, Rows]]:
-        """The bodies among these copies, each with the places among its own."""
+        """The bodies among these environments, each with the indices among its own."""
         if len(self.batches) == 1:
             return [(0, rows)]
         owner = self.locomotion.body_index[rows]
@@ -131,7 +131,9 @@ class Stepper:
     def set_state(self, state: Mapping[str, NDArray[Any]], out: Observations) -> None:
         """Go back to what `get_state` gave, and write the observations there."""
         if state["physics"].size != sum(batch.state.size for batch in self.batches):
-            raise ValueError("this state was taken from other bodies or another number of copies")
+            raise ValueError(
+                "this state was taken from other bodies or another number of environments"
+            )
         ends = np.cumsum([batch.state.size for batch in self.batches])[:-1]
         parts = zip(self.batches, np.split(state["physics"], ends), strict=True)
         for index, (batch, physics) in enumerate(parts):
@@ -144,7 +146,7 @@ class Stepper:
 
 
 def _keeps_data(body: Morphology) -> bool:
-    """Whether its batch should keep an MjData per copy.
+    """Whether its batch should keep an MjData per environment.
 
     Then a step goes on from the stages computed for the last observation instead of computing
     them again, but streams all that data through the cache. Measured, this pays for Euler, where

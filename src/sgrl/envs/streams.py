@@ -1,8 +1,8 @@
-"""One stream of random numbers per copy, drawn for many copies at once.
+"""One stream of random numbers per environment, drawn for many at once.
 
-A number is a hash (SplitMix64) of its copy's key and its place in that copy's stream, so
-a copy's draws do not depend on its neighbours, a draw for a thousand copies is a few array
-operations, and the whole state is two integers a copy.
+A number is a hash (SplitMix64) of its stream's key and its index in the stream, so an environment's
+draws do not depend on its neighbours, a draw for a thousand environments is a few array operations,
+and the whole state is two integers each.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
 AHEAD = 1024
-"""Numbers computed at once for a copy, at least: a draw is then a look-up. They depend on key and
-place alone, so how far ahead they are computed changes nothing."""
+"""Numbers of a stream computed at once, at least: a draw is then a look-up. They depend on key and
+index alone, so how far ahead they are computed changes nothing."""
 
 
 class Streams:
@@ -31,10 +31,10 @@ class Streams:
         """Numbers drawn so far."""
         self._numbers = np.empty((count, self._ahead))
         self._first = np.full(count, -self._ahead - 1)
-        """Place in the stream of the first of `_numbers`; far behind where there are none."""
+        """Index in the stream of the first of `_numbers`; far behind where there are none."""
 
     def seed(self, rows: NDArray[np.intp], seeds: NDArray[np.uint64]) -> None:
-        """Start these copies' streams anew; equal seeds give equal streams."""
+        """Start these streams anew; equal seeds give equal streams."""
         self.restore(rows, _mix(_mix(seeds + _STEP)), np.zeros(len(rows), np.int64))
 
     def restore(
@@ -54,13 +54,13 @@ class Streams:
             self._compute(rows[late])
             offset[late] = 0
         self.counters[rows] = counters + size
-        places = offset[:, None] + np.arange(size)
-        numbers: NDArray[np.float64] = self._numbers[rows[:, None], places]
+        columns = offset[:, None] + np.arange(size)
+        numbers: NDArray[np.float64] = self._numbers[rows[:, None], columns]
         return numbers
 
     def _compute(self, rows: NDArray[np.intp]) -> None:
-        places = (self.counters[rows, None] + np.arange(1, self._ahead + 1)).astype(np.uint64)
-        bits = _mix(np.add(self.keys[rows, None], places * _STEP, dtype=np.uint64))
+        indices = (self.counters[rows, None] + np.arange(1, self._ahead + 1)).astype(np.uint64)
+        bits = _mix(np.add(self.keys[rows, None], indices * _STEP, dtype=np.uint64))
         self._numbers[rows] = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
         self._first[rows] = self.counters[rows]
 

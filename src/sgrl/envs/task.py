@@ -58,18 +58,18 @@ def task_for(body: Morphology, variant: Variant = "v1", yaw: float | None = None
 
 
 def progress_reward(distance_before: Array, distance_after: Array, dt: Array) -> Array:
-    """Speed toward the target on the ground plane, m/s. (copies,)"""
+    """Speed toward the target on the ground plane, m/s. (num_envs,)"""
     speed: Array = (distance_before - distance_after) / dt
     return speed
 
 
 def forward_reward(moved: Array, heading: Array, dt: Array) -> Array:
-    """Speed along the heading before the step, m/s. `moved` and `heading` are (2, copies)."""
+    """Speed along the heading before the step, m/s. `moved` and `heading` are (2, num_envs)."""
     speed: Array = (moved[0] * heading[0] + moved[1] * heading[1]) / dt
     return speed
 
 
 def control_reward(action: Array) -> Array:
-    """Minus the cost of the (clipped) action (copies, motors)."""
+    """Minus the cost of the (clipped) action (num_envs, action_dim)."""
     effort: Array = np.add.reduce(np.square(action), axis=1)
     return -CONTROL_COST * effort

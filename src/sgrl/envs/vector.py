@@ -1,4 +1,4 @@
-"""Many copies of one body, or of a mix of bodies, stepped by one call on native threads."""
+"""Many environments of one body, or of a mix of bodies, stepped by one call on native threads."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ Infos = dict[str, Any]
 
 
 class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[Any]]):
-    """`copies` of each of `bodies`, in that order, as one Gymnasium vector environment.
+    """`envs_per_body` of each of `bodies`, in that order, as one Gymnasium vector environment.
 
-    Autoreset is SAME_STEP: when a copy's episode ends, `step` returns the first observation of
+    Autoreset is SAME_STEP: when an episode ends, `step` returns the first observation of
     its next one, and the last observation and info of the old one are rows of
     `infos["final_obs"]` and `infos["final_info"]` where `infos["_final_obs"]` is True.
 
     In a mix, observations and actions are padded with zeros at the end to the largest body;
-    `limb_mask` (copies, limbs), `action_mask` (copies, motors) and `body_index` (copies,) say
+    `limb_mask` (num_envs, limbs), `action_mask` (num_envs, action_dim) and `body_index`
+    (num_envs,) say
     what is real, `split` and `join_actions` go to and from arrays per body without padding.
     """
 
@@ -47,7 +48,7 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
     def __init__(
         self,
         bodies: str | Morphology | Collection | Iterable[str | Morphology | Collection],
-        copies: int = 1,
+        envs_per_body: int = 1,
         *,
         variant: Variant = "v1",
         yaw: float | None = None,
@@ -62,8 +63,10 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         if isinstance(bodies, str | Morphology | Collection):
             bodies = [bodies]
         resolved = resolve_bodies(bodies)
-        if not resolved or copies < 1:
-            raise ValueError("a vector environment needs at least one body and one copy of it")
+        if not resolved:
+            raise ValueError("a vector environment needs at least one body")
+        if envs_per_body < 1:
+            raise ValueError(f"envs_per_body must be 1 or more, not {envs_per_body}")
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"unknown render_mode {render_mode!r}; there are rgb_array and None")
         if max_episode_steps is not None and (
@@ -76,7 +79,7 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         tasks = [fit_task(body, task, variant, yaw) for body in resolved]
         self._settings: dict[str, Any] = {
             "bodies": resolved,
-            "copies": copies,
+            "envs_per_body": envs_per_body,
             "variant": variant,
             "yaw": yaw,
             "task": task,
@@ -87,28 +90,28 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
             "height": height,
         }
         self.parts = [
-            Part(body, task, i * copies, (i + 1) * copies)
+            Part(body, task, i * envs_per_body, (i + 1) * envs_per_body)
             for i, (body, task) in enumerate(zip(resolved, tasks, strict=True))
         ]
         """The bodies with their rows."""
-        self.num_envs = copies * len(resolved)
+        self.num_envs = envs_per_body * len(resolved)
         self.render_mode = render_mode
         self.max_episode_steps = max_episode_steps
 
         limbs = max(body.num_limbs for body in resolved)
-        counts = np.repeat([body.num_limbs for body in resolved], copies)
+        counts = np.repeat([body.num_limbs for body in resolved], envs_per_body)
         self.limb_mask: Flags = np.arange(limbs) < counts[:, None]
         self.action_mask: Flags = np.repeat(self.limb_mask[:, 1:], 3, axis=1)
-        self.body_index: Rows = np.repeat(np.arange(len(resolved)), copies)
+        self.body_index: Rows = np.repeat(np.arange(len(resolved)), envs_per_body)
         self._everyone: Flags = np.ones(self.num_envs, np.bool_)
         for shared in (self.limb_mask, self.action_mask, self.body_index, self._everyone):
             shared.flags.writeable = False
         self._is_mix = len(resolved) > 1
         self._shape = (self.num_envs, limbs, FEATURES)
-        self._motors = 3 * (limbs - 1)
+        self._action_dim = 3 * (limbs - 1)
 
         self._stepper = Stepper(
-            [(part.body, part.task, part.copies) for part in self.parts],
+            [(part.body, part.task, part.num_envs) for part in self.parts],
             threads=threads,
             max_episode_steps=max_episode_steps,
         )
@@ -116,28 +119,28 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         self._renderers: list[FrameRenderer | None] = [None] * len(self.parts)
 
         self.single_observation_space = spaces.Box(-np.inf, np.inf, (limbs * FEATURES,), np.float32)
-        self.single_action_space = spaces.Box(-1.0, 1.0, (self._motors,), np.float32)
+        self.single_action_space = spaces.Box(-1.0, 1.0, (self._action_dim,), np.float32)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         fastest = min(body.dt for body in resolved)
         self.metadata = {**self.metadata, "render_fps": round(1 / fastest)}
 
     def split(self, padded: NDArray[Any]) -> list[NDArray[Any]]:
-        """Observations (copies, ...) as one array per body, (its copies, its limbs * 41)."""
+        """Observations (num_envs, ...) as one array per body, (envs_per_body, its limbs * 41)."""
         if len(padded) != self.num_envs:
-            raise ValueError(f"{self.num_envs} copies have as many rows, not {len(padded)}")
+            raise ValueError(f"{self.num_envs} environments have as many rows, not {len(padded)}")
         return [padded[part.rows, : part.body.num_limbs * FEATURES] for part in self.parts]
 
     def join_actions(self, actions: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
-        """Actions per body, (its copies, its motors), as one padded array for `step`."""
+        """Actions per body, (envs_per_body, its action_dim), as one padded array for `step`."""
         if len(actions) != len(self.parts):
             raise ValueError(f"{len(self.parts)} bodies need as many arrays, not {len(actions)}")
         joined = np.zeros(self.action_mask.shape, np.float32)
         for part, own in zip(self.parts, actions, strict=True):
-            expected = (part.copies, part.body.num_actions)
+            expected = (part.num_envs, part.body.action_dim)
             if np.shape(own) != expected:
                 raise ValueError(f"{part.body.name} takes actions {expected}, not {np.shape(own)}")
-            joined[part.rows, : part.body.num_actions] = own
+            joined[part.rows, : part.body.action_dim] = own
         return joined
 
     def reset(
@@ -146,9 +149,9 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Observations, Infos]:
-        """Start all copies anew; copy i is seeded with `seed + i`, or with `seed[i]`.
+        """Start all environments anew; environment i is seeded with `seed + i`, or with `seed[i]`.
 
-        Options are those of the single environment, one value for all copies or one for each;
+        Options are those of the single environment, one value for all or one for each;
         they hold for this start, not for those that follow by themselves.
         """
         limbs = None if self._is_mix else self.parts[0].body.num_limbs
@@ -165,19 +168,19 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         out = np.empty(self._shape, np.float32)
         self._stepper.reset(start, out)
         return out.reshape(self.num_envs, -1), self._masked(
-            locomotion.whereabouts(), self._everyone
+            locomotion.target_info(), self._everyone
         )
 
     def step(
         self, actions: NDArray[np.float32]
     ) -> tuple[Observations, NDArray[np.float64], Flags, Flags, Infos]:
-        """One control step of every copy, with autoreset in the same step."""
+        """One control step of every environment, with autoreset in the same step."""
         if not self._started:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
         actions = np.asarray(actions)
         if actions.shape != self.action_mask.shape:
             raise ValueError(
-                f"{self.num_envs} copies take actions of shape {self.action_mask.shape}, "
+                f"{self.num_envs} environments take actions of shape {self.action_mask.shape}, "
                 f"not {actions.shape}"
             )
         if self._is_mix:
@@ -185,25 +188,25 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         clipped = checked_actions(actions)
         out = np.empty(self._shape, np.float32)
         stepped = self._stepper.step(clipped, out)
-        outcome, truncated = stepped.outcome, stepped.truncated
-        infos = self._masked(outcome.info, self._everyone)
+        result, truncated = stepped.result, stepped.truncated
+        infos = self._masked(result.info, self._everyone)
         if stepped.final is not None:
-            done = outcome.terminated | truncated
+            done = result.terminated | truncated
             final = np.zeros(self._shape, np.float32)
             final[stepped.ended] = stepped.final
-            infos |= self._stepper.locomotion.whereabouts()
+            infos |= self._stepper.locomotion.target_info()
             infos |= {"final_obs": final.reshape(self.num_envs, -1), "_final_obs": done}
-            infos |= {"final_info": self._masked(outcome.info, done), "_final_info": done}
+            infos |= {"final_info": self._masked(result.info, done), "_final_info": done}
         observations = out.reshape(self.num_envs, -1)
-        return observations, outcome.reward, outcome.terminated, truncated, infos
+        return observations, result.reward, result.terminated, truncated, infos
 
     @staticmethod
     def _masked(values: dict[str, NDArray[Any]], mask: Flags) -> Infos:
-        """Gymnasium's form of vector infos: `_key` says for which copies `key` holds."""
+        """Gymnasium's form of vector infos: `_key` says for which environments `key` holds."""
         return {**values, **{f"_{key}": mask for key in values}}
 
     def get_data(self, row: int) -> mujoco.MjData:
-        """A copy's MuJoCo data, positions and velocities current; changing it changes nothing."""
+        """Positions and velocities of an environment; changing this data changes nothing."""
         index = self.body_index[row]
         batch = self._stepper.batches[index]
         data = batch.get_data(row - self.parts[index].start)
@@ -219,7 +222,9 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
     def set_state(self, state: dict[str, NDArray[Any]]) -> Observations:
         """Continue, to the bit, from where `get_state` was taken; returns the observations."""
         if not np.array_equal(state["bodies"], self._body_names()):
-            raise ValueError("this state was taken from other bodies or another number of copies")
+            raise ValueError(
+                "this state was taken from other bodies or another number of environments"
+            )
         out = np.empty(self._shape, np.float32)
         self._stepper.set_state(state, out)
         self._seeded = self._started = True
@@ -232,7 +237,7 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         return _restore, (self._settings, self.get_state() if self._started else None)
 
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
-        """A frame (height, width, 3) of each copy."""
+        """A frame (height, width, 3) of each environment."""
         if self.render_mode is None:
             gymnasium.logger.warn(
                 'render() without a render mode; make the environment with render_mode="rgb_array"'

@@ -148,7 +148,7 @@ class TraversalEmbedding(nn.Module):
     There are `MAX_PLACES` for each traversal, and further places share the last, so a body
     of any size has its embeddings. Those of places that training never saw keep their
     small initial values and change little. `whole` counts in the full body of the family, see
-    `whole_graph_of`.
+    `canonical_graph_of`.
     """
 
     def __init__(self, width: int, *, whole: bool = False) -> None:

@@ -14,8 +14,8 @@ from sgrl.morphology.graph import (
     NUM_RELATIONS,
     NUM_TRAVERSALS,
     Graph,
+    canonical_graph_of,
     graph_of,
-    whole_graph_of,
 )
 
 
@@ -39,12 +39,13 @@ class BodySet:
     @cached_property
     def actuated(self) -> NDArray[np.bool_]:
         """(limbs of all bodies, 3): which motors of each limb move something."""
-        limbs = [limb for body in self.bodies for limb in body.limbs]
-        gears = [[hinge.gear for hinge in limb.hinges] or [0.0] * 3 for limb in limbs]
-        return np.array(gears) != 0.0
+        torso = np.zeros((1, 3), np.bool_)
+        return np.concatenate(
+            [part for body in self.bodies for part in (torso, body.actuated.reshape(-1, 3))]
+        )
 
     def _graphs(self, *, whole: bool) -> list[Graph]:
-        return [(whole_graph_of if whole else graph_of)(body) for body in self.bodies]
+        return [(canonical_graph_of if whole else graph_of)(body) for body in self.bodies]
 
     def relations(self, dtype: torch.dtype, device: torch.device, whole: bool) -> Tensor:
         """(3, bodies * size * size), zero in the gaps: of the limb that comes first to the

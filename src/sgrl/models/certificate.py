@@ -251,7 +251,7 @@ def _translated(bodies: Sequence[Morphology], seed: int) -> tuple[LimbBatch, Lim
         env = LocomotionEnv(body)
         env.reset(seed=seed)
         for _ in range(5):
-            env.step(rng.uniform(-1.0, 1.0, body.num_actions).astype(np.float32))
+            env.step(rng.uniform(-1.0, 1.0, body.action_dim).astype(np.float32))
         states.append((env, env.data.qpos.copy(), env.data.qvel.copy(), env.target))
     width = max(body.num_limbs for body in bodies) * FEATURES
     for shift in (np.zeros(2), SHIFT):

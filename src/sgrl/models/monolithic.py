@@ -61,8 +61,8 @@ class Monolithic(LimbNetwork):
             observed = body.num_limbs * _VARYING - len(_TORSO_CONSTANTS) + 2
             self.statistics = ColumnStatistics(observed)
         # The torso has no motors: no inputs or outputs are wasted on it.
-        inputs = observed + role.reads_action * body.num_actions
-        outputs = body.num_actions if role.gives_action else 1
+        inputs = observed + role.reads_action * body.action_dim
+        outputs = body.action_dim if role.gives_action else 1
         self.layers = mlp(inputs, config.hidden, outputs, layer_norm=config.layer_norm)
         if role.gives_std:
             self.read_std = std_layer(config.hidden[-1], outputs)

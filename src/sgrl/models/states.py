@@ -67,7 +67,7 @@ def rollout_batch(
         obs, _ = env.reset(seed=seed + index)
         for _ in range(rows_each):
             for _ in range(steps):
-                action = rng.uniform(-1.0, 1.0, body.num_actions).astype(np.float32)
+                action = rng.uniform(-1.0, 1.0, body.action_dim).astype(np.float32)
                 obs, _, terminated, _, _ = env.step(action)
                 if terminated:
                     obs, _ = env.reset()

@@ -157,13 +157,13 @@ class Morphology:
         return len(self.limbs)
 
     @property
-    def num_actions(self) -> int:
+    def action_dim(self) -> int:
         """Motors: three per limb but the torso, moving or not."""
         return 3 * (self.num_limbs - 1)
 
     @property
     def actuated(self) -> NDArray[np.bool_]:
-        """(num_actions,), read-only: which motors move something; the others have a gear of 0."""
+        """(action_dim,), read-only: which motors move something; the others have a gear of 0."""
         return _actuated(self)
 
     @property

@@ -34,7 +34,7 @@ class Graph:
     levels: tuple[NDArray[np.int64], ...]
     """Limbs of equal depth, the torso first."""
     traversals: NDArray[np.int64]
-    """(limbs, 3): a limb's place in the tree's pre-order, and in the in-order and
+    """(limbs, 3): a limb's rank in the tree's pre-order, and in the in-order and
     post-order of its left-child right-sibling binary tree."""
     relations: NDArray[np.float64]
     """(limbs, limbs, 3), from row to column: personalised PageRank over the graph with
@@ -49,8 +49,8 @@ def graph_of(body: Morphology) -> Graph:
         tuple(np.flatnonzero(parents == limb).tolist()) for limb in range(body.num_limbs)
     )
     depths = np.zeros(body.num_limbs, np.int64)
-    for limb, below in enumerate(children):
-        depths[list(below)] = depths[limb] + 1
+    for limb, those in enumerate(children):
+        depths[list(those)] = depths[limb] + 1
     levels = tuple(np.flatnonzero(depths == depth) for depth in range(depths.max() + 1))
     graph = Graph(
         parents,
@@ -66,24 +66,25 @@ def graph_of(body: Morphology) -> Graph:
 
 
 @lru_cache(maxsize=1024)
-def whole_graph_of(body: Morphology) -> Graph:
-    """The graph of a body whose limbs keep the places that they have in its family's full body.
+def canonical_graph_of(body: Morphology) -> Graph:
+    """The graph of a body with the ranks and relations of its limbs in its family's full body.
 
     Where limbs are missing, those after them move up in a body's own traversals, and the same
-    limb has other places in another body. Here places and relations are those of the full body,
+    limb has other ranks in another body. Here ranks and relations are those of the full body,
     also where a hopper lacks a link and what is left has moved together. A body that is not what
-    is left of the full one has its own.
+    is left of the full one keeps its own.
     """
-    own, family = graph_of(body), family_of(body)
+    graph, family = graph_of(body), family_of(body)
     if family is None or not _is_part(body, family.body):
-        return own
+        return graph
     full = family.body
     limbs = [full.limb_names.index(name) for name in body.limb_names]
-    whole = graph_of(full)
-    traversals, relations = whole.traversals[limbs], whole.relations[np.ix_(limbs, limbs)]
+    full_graph = graph_of(full)
+    traversals = full_graph.traversals[limbs]
+    relations = full_graph.relations[np.ix_(limbs, limbs)]
     for array in (traversals, relations):
         array.flags.writeable = False
-    return replace(own, traversals=traversals, relations=relations)
+    return replace(graph, traversals=traversals, relations=relations)
 
 
 def _is_part(body: Morphology, full: Morphology) -> bool:
@@ -101,8 +102,8 @@ def _is_part(body: Morphology, full: Morphology) -> bool:
 
 
 def _traversals(children: tuple[tuple[int, ...], ...]) -> NDArray[np.int64]:
-    first_child = {limb: below[0] for limb, below in enumerate(children) if below}
-    next_sibling = {limb: after for below in children for limb, after in pairwise(below)}
+    first_child = {limb: those[0] for limb, those in enumerate(children) if those}
+    next_sibling = {limb: after for those in children for limb, after in pairwise(those)}
     pre: list[int] = []
     middle: list[int] = []
     post: list[int] = []

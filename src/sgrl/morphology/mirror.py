@@ -1,7 +1,7 @@
 """Mirror images of bodies, in the vertical plane that parts left from right (y = 0).
 
 A mirror image is what physics makes of it: positions and linear velocities are reflected, while
-angular velocities and hinge axes, which are axial, are turned round once more. So is its motion:
+angular velocities and hinge axes, which are axial, are negated once more. So is its motion:
 the image of a body, moved by the images of its actions, moves as the image of its motion.
 """
 
@@ -35,23 +35,23 @@ class Mirror:
     sources: NDArray[np.int64]
     """(limbs,): of each limb of the image, the limb that it is the image of."""
     signs: NDArray[np.float64]
-    """(limbs, 3): -1 where a hinge of the image turns the other way than the image of the hinge,
+    """(limbs, 3): -1 where a hinge of the image rotates the other way than the image of the hinge,
     which is counted the way its namesake is; 1 for the torso."""
 
     def actions(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """Of actions (..., motors) of the body those of its image."""
+        """The actions (..., action_dim) of the image for actions of the body."""
         limbs = actions.reshape(*actions.shape[:-1], -1, 3)
-        seen = limbs[..., self.sources[1:] - 1, :] * self.signs[1:].astype(actions.dtype)
-        return np.asarray(seen.reshape(actions.shape))
+        images = limbs[..., self.sources[1:] - 1, :] * self.signs[1:].astype(actions.dtype)
+        return np.asarray(images.reshape(actions.shape))
 
     def state(
         self, qpos: NDArray[np.float64], qvel: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Of a MuJoCo state of the body that of its image; the target goes from y to -y."""
+        """The MuJoCo state of the image for one of the body; the target goes from y to -y."""
         w, *axis = qpos[3:7]
         hinges = [self.actions(part) for part in (qpos[7:], qvel[6:])]
-        place = (qpos[:3] * POLAR, [w], np.multiply(axis, AXIAL), hinges[0])
-        return np.concatenate(place), np.concatenate(
+        image = (qpos[:3] * POLAR, [w], np.multiply(axis, AXIAL), hinges[0])
+        return np.concatenate(image), np.concatenate(
             (qvel[:3] * POLAR, qvel[3:6] * AXIAL, hinges[1])
         )
 
@@ -65,8 +65,8 @@ def mirror_of(body: Morphology) -> Mirror:
         model = body
     limbs, signs = zip(*(_image(limb, model) for limb in body.limbs), strict=True)
     order = _order(limbs, model.limb_names)
-    shown = body.name.removesuffix(MIRRORED)
-    name = shown + MIRRORED if shown == body.name else shown
+    plain = body.name.removesuffix(MIRRORED)
+    name = plain + MIRRORED if plain == body.name else plain
     image = replace(body, name=name, limbs=tuple(limbs[i] for i in order))
     if alike(image, body):
         image = body
@@ -74,15 +74,15 @@ def mirror_of(body: Morphology) -> Mirror:
 
 
 def alike(image: Morphology, body: Morphology) -> bool:
-    """Whether it has the same limbs in the same places, on the same hinges.
+    """Whether it has the same limbs at the same positions, on the same hinges.
 
     Not all that physics knows: published left and right sides differ in some armatures.
     """
 
     def facts(limbs: Sequence[Limb]) -> list[float]:
         hinges = [hinge for limb in limbs for hinge in limb.hinges]
-        places = [(*limb.pos, *limb.anchor) for limb in limbs]
-        return [x for row in places for x in row] + [
+        positions = [(*limb.pos, *limb.anchor) for limb in limbs]
+        return [x for row in positions for x in row] + [
             x for hinge in hinges for x in (*hinge.axis, *hinge.range_deg)
         ]
 
@@ -91,7 +91,7 @@ def alike(image: Morphology, body: Morphology) -> bool:
 
 
 def other_side(name: str) -> str:
-    """`left_thigh` of `right_thigh`; a limb in the middle is its own."""
+    """The name with left and right swapped; a limb in the middle keeps its name."""
     return "_".join(_SIDES.get(word, word) for word in name.split("_"))
 
 
@@ -99,8 +99,8 @@ def _image(limb: Limb, model: Morphology) -> tuple[Limb, tuple[float, ...]]:
     """A limb's image and the signs of its hinges."""
     name = other_side(limb.name)
     namesake = next((one for one in model.limbs if one.name == name), None)
-    like = () if namesake is None else namesake.hinges
-    signs = tuple(_sign(hinge, own) for hinge, own in zip(limb.hinges, like, strict=False))
+    others = () if namesake is None else namesake.hinges
+    signs = tuple(_sign(*pair) for pair in zip(limb.hinges, others, strict=False))
     signs = signs or (1.0, 1.0, 1.0)
     image = replace(
         limb,
@@ -109,7 +109,7 @@ def _image(limb: Limb, model: Morphology) -> tuple[Limb, tuple[float, ...]]:
         pos=_times(limb.pos, POLAR),
         anchor=_times(limb.anchor, POLAR),
         geoms=tuple(_reflected(geom) for geom in limb.geoms),
-        hinges=tuple(_turned(*pair) for pair in zip(limb.hinges, signs, strict=False)),
+        hinges=tuple(_mirrored_hinge(*pair) for pair in zip(limb.hinges, signs, strict=False)),
     )
     return image, signs
 
@@ -119,7 +119,7 @@ def _sign(hinge: Hinge, namesake: Hinge) -> float:
     return -1.0 if np.dot(_times(hinge.axis, AXIAL), namesake.axis) < -0.999 else 1.0
 
 
-def _turned(hinge: Hinge, sign: float) -> Hinge:
+def _mirrored_hinge(hinge: Hinge, sign: float) -> Hinge:
     axis = _times(hinge.axis, (sign * AXIAL[0], sign * AXIAL[1], sign * AXIAL[2]))
     low, high = hinge.range_deg
     return replace(hinge, axis=axis, range_deg=(low, high) if sign > 0 else (-high, -low))
@@ -127,22 +127,22 @@ def _turned(hinge: Hinge, sign: float) -> Hinge:
 
 def _reflected(geom: Geom) -> Geom:
     w, *axis = geom.quat
-    turned = _times((axis[0], axis[1], axis[2]), AXIAL)
-    return replace(geom, pos=_times(geom.pos, POLAR), quat=(w, *turned))
+    mirrored = _times((axis[0], axis[1], axis[2]), AXIAL)
+    return replace(geom, pos=_times(geom.pos, POLAR), quat=(w, *mirrored))
 
 
 def _order(limbs: Sequence[Limb], names: Sequence[str]) -> list[int]:
     """The limbs' indices in the order of the body tree, siblings as `names` lists them."""
-    place = {name: i for i, name in enumerate(names)}
+    rank = {name: i for i, name in enumerate(names)}
     index = {limb.name: i for i, limb in enumerate(limbs)}
     order: list[int] = []
     waiting = [limbs[0].name]
     while waiting:
         name = waiting.pop()
         order.append(index[name])
-        below = [limb.name for limb in limbs if limb.parent == name]
-        below.sort(key=lambda one: place.get(one, index[one]), reverse=True)
-        waiting += below
+        children = [limb.name for limb in limbs if limb.parent == name]
+        children.sort(key=lambda one: rank.get(one, index[one]), reverse=True)
+        waiting += children
     return order
 
 

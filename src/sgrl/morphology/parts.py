@@ -11,11 +11,11 @@ Range = tuple[float, float]
 
 
 def capsule(start: Vec3, end: Vec3, radius: float, friction: Vec3 | None = None) -> Geom:
-    """A capsule between two points, as MuJoCo's `fromto` places it."""
+    """A capsule between two points, as MuJoCo's `fromto` has it."""
     axis = tuple(a - b for a, b in zip(start, end, strict=True))
     length = math.hypot(*axis)
     x, y, z = (component / length for component in axis)
-    # Shortest turn that takes (0, 0, 1) to the axis.
+    # Shortest rotation that takes (0, 0, 1) to the axis.
     w = math.sqrt((1 + z) / 2)
     quat = (w, -y / (2 * w), x / (2 * w), 0.0) if w > 1e-9 else (0.0, 1.0, 0.0, 0.0)
     middle = tuple((a + b) / 2 for a, b in zip(start, end, strict=True))
@@ -23,7 +23,7 @@ def capsule(start: Vec3, end: Vec3, radius: float, friction: Vec3 | None = None)
 
 
 def about_y(angle: float) -> Quat:
-    """A turn about the y axis by `angle` radians."""
+    """A rotation about the y axis by `angle` radians."""
     return (math.cos(angle / 2), 0.0, math.sin(angle / 2), 0.0)
 
 

@@ -30,7 +30,7 @@ class Health:
     max_tilt: float = math.inf
     """Radians between the torso's z axis and the vertical."""
     max_size: float = math.inf
-    """For every coordinate of the state but the place on the ground."""
+    """For every coordinate of the state but xy on the ground."""
     min_motion: float = -math.inf
     """For the sum of squared velocities; less is squatting still."""
 
@@ -55,7 +55,7 @@ class Task:
     far_episodes: float = 0.0
     """Share of episodes whose target is as far away as in v1, whatever `target_distance` says."""
     yaw: float | None = None
-    """Radians; every episode starts so turned. None: uniform over the circle."""
+    """Radians; every episode starts with this yaw. None: uniform over the circle."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.far_episodes <= 1:

@@ -62,7 +62,7 @@ class RandomPolicy:
 
     def act(self, obs: NDArray[np.float32], body: Morphology, /) -> NDArray[np.float32]:
         """Actions in [-1, 1], whatever is observed."""
-        shape = (*np.shape(obs)[:-1], body.num_actions)
+        shape = (*np.shape(obs)[:-1], body.action_dim)
         return self._rng.uniform(-1.0, 1.0, shape).astype(np.float32)
 
 
@@ -165,7 +165,7 @@ def _first_episodes(
             # A few long episodes would otherwise drag all copies along.
             env, observations = _continue_with(running, env, make)
             numbers, running = numbers[running], running[running]
-        actions = np.zeros((env.num_envs, body.num_actions), np.float32)
+        actions = np.zeros((env.num_envs, body.action_dim), np.float32)
         actions[running] = policy.act(observations[running], body)
         before = observations
         observations, rewards, terminated, truncated, infos = env.step(actions)

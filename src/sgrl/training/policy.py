@@ -70,7 +70,7 @@ class TrainedPolicy:
         self._check(observed, body)
         rows = observed.reshape(-1, observed.shape[-1])
         if not len(rows):
-            return np.zeros((0, body.num_actions), np.float32)
+            return np.zeros((0, body.action_dim), np.float32)
         tensor = torch.tensor(rows, dtype=self._dtype, device=self._device)
         # Not inference_mode: what layouts compute is kept, and a training in this process may
         # need it later for its gradients.
@@ -78,7 +78,7 @@ class TrainedPolicy:
             batch = LimbBatch.from_flat(self.normaliser(tensor), body)
             actions = batch.layout.actions_to_rows(self.actor(batch))
         result = actions.cpu().numpy().astype(np.float32, copy=False)
-        return result.reshape(*observed.shape[:-1], body.num_actions)
+        return result.reshape(*observed.shape[:-1], body.action_dim)
 
     def as_function(self, dtype: torch.dtype = torch.float64) -> Callable[[LimbBatch], Tensor]:
         """A copy of it in another precision: from batches, as observed, to actions (limbs, 3)."""

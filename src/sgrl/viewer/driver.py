@@ -84,9 +84,9 @@ class RandomDriver(Driver):
     def _act(self, robot: Driven) -> Array:
         body = robot.body
         left, action = self._held.get(robot, (0, np.zeros(0, np.float32)))
-        if not left or len(action) != body.num_actions:
+        if not left or len(action) != body.action_dim:
             left = max(1, round(self._hold / body.dt))
-            action = self._rng.uniform(-1, 1, body.num_actions).astype(np.float32)
+            action = self._rng.uniform(-1, 1, body.action_dim).astype(np.float32)
         self._held[robot] = left - 1, action
         return action
 
@@ -118,7 +118,7 @@ class PolicyDriver(Driver):
             batch = self._batch(robots)
             rows = batch.layout.actions_to_rows(self.actor(batch)).cpu().numpy()
         return [
-            row[: robot.body.num_actions].astype(np.float32)
+            row[: robot.body.action_dim].astype(np.float32)
             for row, robot in zip(rows, robots, strict=True)
         ]
 

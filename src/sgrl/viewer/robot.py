@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from sgrl.envs.single import LocomotionEnv, Stepped
+from sgrl.envs.single import LocomotionEnv, StepTuple
 from sgrl.envs.task import REACH_DISTANCE, Variant
 from sgrl.morphology import Morphology, compile_model
 from sgrl.viewer.shapes import Shape, lowest_point
@@ -105,14 +105,14 @@ class Robot:
             self.aim(target)
 
     def _begin(self) -> None:
-        self.action = np.zeros(self._body.num_actions, np.float32)
+        self.action = np.zeros(self._body.action_dim, np.float32)
         self.reward = self.total = self.speed = self.approach = 0.0
         self._at_target = False
         self._was, self._goal = self.place, self.env.target
         self.trail: deque[Place] = deque([self._was], maxlen=TRAIL_POINTS)
 
     def after_step(
-        self, action: NDArray[np.float32], stepped: Stepped, *, target_stays: bool
+        self, action: NDArray[np.float32], stepped: StepTuple, *, target_stays: bool
     ) -> bool:
         """Take note of what a step of its environment gave; whether it is still on its feet."""
         self.action = action
@@ -179,12 +179,12 @@ class Robot:
         self.missing = frozenset(self.whole.limb_names) - frozenset(body.limb_names)
         self._make_env()
         self.observation, _ = self.env.reset(options={"qpos": qpos, "qvel": qvel, "target": target})
-        self.action = np.zeros(body.num_actions, np.float32)
+        self.action = np.zeros(body.action_dim, np.float32)
 
     def _carried_over(self, body: Morphology) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Where another body is if it takes this one's place; limbs that are new hang at rest."""
-        qpos = np.zeros(7 + body.num_actions)
-        qvel = np.zeros(6 + body.num_actions)
+        qpos = np.zeros(7 + body.action_dim)
+        qvel = np.zeros(6 + body.action_dim)
         data = self.env.data
         qpos[:7], qvel[:6] = data.qpos[:7], data.qvel[:6]
         for place, name in enumerate(body.limb_names[1:]):
