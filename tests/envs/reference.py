@@ -94,12 +94,20 @@ def observation(model, qpos, qvel, target):
         if body == 1:
             numbers += [0.0] * 9 + [0.0] * 3 + [0.5] * 9
         else:
-            joints = range(model.body_jntadr[body], model.body_jntadr[body] + 3)
+            first = model.body_jntadr[body]
+            named = {
+                model.joint(joint).name[-1]: joint
+                for joint in range(first, first + model.body_jntnum[body])
+            }
+            joints = [named.get(axis) for axis in "xyz"]
             for joint in joints:
-                numbers += list(data.xaxis[joint])
-            angles = [qpos[model.jnt_qposadr[joint]] for joint in joints]
+                numbers += [0.0] * 3 if joint is None else list(data.xaxis[joint])
+            angles = [0.0 if joint is None else qpos[model.jnt_qposadr[joint]] for joint in joints]
             numbers += angles
             for joint, angle in zip(joints, angles, strict=True):
+                if joint is None:
+                    numbers += [0.0] * 3
+                    continue
                 low, high = model.jnt_range[joint]
                 scaled = [(math.pi + limit) / (2 * math.pi) for limit in (low, high)]
                 numbers += [(angle - low) / (high - low), *scaled]

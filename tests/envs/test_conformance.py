@@ -72,7 +72,7 @@ def test_spaces_fit_the_body(env):
     body = env.unwrapped.body
     assert env.observation_space.shape == (body.num_limbs * FEATURES,)
     assert env.observation_space.dtype == np.float32
-    assert env.action_space.shape == (3 * (body.num_limbs - 1),)
+    assert env.action_space.shape == (body.action_dim,) == (3 * (body.num_limbs - 1),)
     assert env.unwrapped.model.nu == env.action_space.shape[0]
 
 

@@ -105,7 +105,6 @@ def test_left_is_the_mirror_image_of_right():
         ((), "first limb must be the torso"),
         ((dataclasses.replace(WALKER.limbs[1]),), "first limb must be the torso"),
         ((WALKER.limbs[0], WALKER.limbs[2]), "must follow its parent"),
-        ((WALKER.limbs[0], Limb("arm", "torso", (0, 0, 0), ())), "needs three hinges"),
         ((WALKER.limbs[0], WALKER.limbs[1], WALKER.limbs[1]), "same name"),
         ((WALKER.limbs[0], WALKER.limbs[0]), "only the torso may float"),
     ],
@@ -113,6 +112,31 @@ def test_left_is_the_mirror_image_of_right():
 def test_a_body_that_makes_no_sense_is_refused(limbs, message):
     with pytest.raises(ValueError, match=message):
         Morphology("odd", "walker", limbs, WALKER.physics)
+
+
+@pytest.mark.parametrize(
+    ("count", "names", "message"),
+    [
+        (0, "xyz", "'xyz' call for 3 hinges, not 0"),
+        (1, "xyz", "'xyz' call for 3 hinges, not 1; name those that are there"),
+        (3, "xy", "'xy' call for 2 hinges, not 3"),
+        (2, "zx", "letters of 'xyz' in this order, not 'zx'"),
+        (2, "xx", "letters of 'xyz' in this order, not 'xx'"),
+        (1, "w", "letters of 'xyz' in this order, not 'w'"),
+    ],
+)
+def test_hinges_that_do_not_fit_their_names_are_refused(count, names, message):
+    hinges = WALKER.limbs[1].hinges[:count]
+    with pytest.raises(ValueError, match=f"arm: hinge_names.*{message}"):
+        Limb("arm", "torso", (0, 0, 0), (), hinges, hinge_names=names)
+
+
+def test_hinges_and_slots_of_a_full_body():
+    assert WALKER.action_dim == 18
+    assert WALKER.hinge_mask.sum(axis=1).tolist() == [0, 3, 3, 3, 3, 3, 3]
+    limbs = WALKER.by_limb(np.arange(18.0))
+    np.testing.assert_array_equal(limbs[0], 0)
+    np.testing.assert_array_equal(limbs[1:], np.arange(18).reshape(6, 3))
 
 
 @pytest.mark.parametrize("end", [(0.0, 0.0, 0.3), (0.0, 0.0, -0.3), (0.2, 0.1, 0.3)])

@@ -3,14 +3,18 @@
 from sgrl.envs.registration import env_id, make_env, make_vec, register_envs
 from sgrl.envs.single import LocomotionEnv
 from sgrl.envs.task import task_for
+from sgrl.envs.terms import StepState
 from sgrl.envs.vector import LocomotionVectorEnv
-from sgrl.morphology.task import Health, Task
+from sgrl.morphology.task import Health, RewardTerm, Task, TerminationTerm
 
 __all__ = [
     "Health",
     "LocomotionEnv",
     "LocomotionVectorEnv",
+    "RewardTerm",
+    "StepState",
     "Task",
+    "TerminationTerm",
     "env_id",
     "make_env",
     "make_vec",

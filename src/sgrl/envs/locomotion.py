@@ -20,15 +20,10 @@ from numpy.typing import NDArray
 from sgrl.envs import observation as layout
 from sgrl.envs.options import Start
 from sgrl.envs.streams import Streams, to_normal
-from sgrl.envs.task import (
-    REACH_DISTANCE,
-    Array,
-    control_reward,
-    forward_reward,
-    progress_reward,
-)
+from sgrl.envs.task import REACH_DISTANCE
+from sgrl.envs.terms import Array, StepState, reward_rows, termination_rows
 from sgrl.morphology import Morphology
-from sgrl.morphology.task import FAR_TARGET, Health, Task
+from sgrl.morphology.task import FAR_TARGET, Task
 
 Rows = NDArray[np.intp]
 Flags = NDArray[np.bool_]
@@ -78,11 +73,12 @@ class Locomotion:
             num_envs += count
         self.num_envs = num_envs
         self.max_limbs = limbs = max(part.body.num_limbs for part in self.parts)
+        self.max_action_dim = max(part.body.action_dim for part in self.parts)
         self.limb_mask = np.zeros((num_envs, limbs), np.bool_)
         self.body_index = np.zeros(num_envs, np.intp)
 
         # A start draws yaw and target (3), qpos and, for normal numbers, twice qvel.
-        self.streams = Streams(num_envs, longest=22 + 9 * limbs)
+        self.streams = Streams(num_envs, longest=22 + 3 * self.max_action_dim)
         self.target = np.zeros((num_envs, 2))
         self.distance = np.zeros(num_envs)
         self.targets_reached = np.zeros(num_envs, np.int64)
@@ -95,7 +91,7 @@ class Locomotion:
         self._com = np.zeros((3, num_envs, 1))
         self._twist = np.zeros((8, num_envs, limbs))
         self._rotation = np.zeros((9, num_envs))
-        self._qvel = np.zeros((num_envs, 6 + 3 * (limbs - 1)))
+        self._qvel = np.zeros((num_envs, 6 + self.max_action_dim))
         self._transfers: list[list[tuple[Array, Array]]] = [[] for _ in self.parts]
         self._states: list[tuple[Array, Array]] = []
 
@@ -103,7 +99,7 @@ class Locomotion:
         self._planes = np.zeros((layout.FEATURES, num_envs, limbs))
         self._angle_slope = np.zeros((3, num_envs, limbs))
         self._angle_offset = np.zeros((3, num_envs, limbs))
-        self._ignored_height = np.full((num_envs, limbs), np.inf)
+        self._uncounted_height = np.full((num_envs, limbs), np.inf)
         for index, part in enumerate(self.parts):
             body, rows, count = part.body, part.rows, part.body.num_limbs
             self.limb_mask[rows, :count] = True
@@ -113,25 +109,23 @@ class Locomotion:
             self._angle_slope[:, rows, :count] = slope.T[:, None]
             self._angle_offset[:, rows, :count] = offset.T[:, None]
             counted = [body.limb_names.index(name) for name in part.task.health.height_limbs]
-            self._ignored_height[rows, counted] = 0.0
+            self._uncounted_height[rows, counted] = 0.0
         self._padding = ~self.limb_mask
         self._is_padded = bool(self._padding.any())
 
+        tasks = [part.task for part in self.parts]
+        counts = [part.num_envs for part in self.parts]
+        self._rewards = reward_rows(tasks, counts)
+        self._terminations = termination_rows(tasks, counts)
+
         def per_env(value: Callable[[Part], float]) -> Array:
-            return np.repeat(
-                [float(value(part)) for part in self.parts], [part.num_envs for part in self.parts]
-            )
+            return np.repeat([float(value(part)) for part in self.parts], counts)
 
         self._dt = per_env(lambda part: part.body.dt)
-        self._alive_bonus = per_env(lambda part: part.task.alive_bonus)
-        self._forward = per_env(lambda part: part.task.rewards_forward)
         self._nearest = per_env(lambda part: part.task.target_distance[0])
         self._farthest = per_env(lambda part: part.task.target_distance[1])
         self._follow = per_env(lambda part: part.task.targets_follow)
         self._far_episodes = per_env(lambda part: part.task.far_episodes)
-        bounds = np.array([_bounds(part.task.health) for part in self.parts]).transpose(1, 2, 0)
-        self._low, self._high = np.repeat(bounds, [part.num_envs for part in self.parts], axis=2)
-        self._size_matters = bool(np.isfinite(self._high[6]).any())
 
     def connect(self, fields: Sequence[Mapping[str, Array]]) -> None:
         """Take the live physics arrays of each part, one for each of `PHYSICS_FIELDS`."""
@@ -139,25 +133,38 @@ class Locomotion:
         self._states.clear()
         for part, own in zip(self.parts, fields, strict=True):
             rows, limbs = part.rows, part.body.num_limbs
-            joints = (part.num_envs, limbs - 1)
             self._states.append((own["qpos"], own["qvel"]))
             self._transfers.append(
                 [
                     (self._xpos[:, rows, :limbs], _planes(own["xpos"][:, 1:])),
                     (self._com[:, rows, 0], own["subtree_com"][:, 1].T),
                     (self._twist[2:, rows, :limbs], _planes(own["cvel"][:, 1:])),
-                    (
-                        self._planes[layout.AXES, rows, 1:limbs],
-                        _planes(own["xaxis"][:, 1:].reshape(*joints, 9)),
-                    ),
-                    (
-                        self._planes[layout.ANGLES, rows, 1:limbs],
-                        _planes(own["qpos"][:, 7:].reshape(*joints, 3)),
-                    ),
                     (self._rotation[:, rows], own["xmat"][:, 1].T),
-                    (self._qvel[rows, : 6 + 3 * (limbs - 1)], own["qvel"]),
+                    (self._qvel[rows, : own["qvel"].shape[1]], own["qvel"]),
+                    *self._hinge_transfers(part, own["xaxis"][:, 1:], own["qpos"][:, 7:]),
                 ]
             )
+
+    def _hinge_transfers(self, part: Part, axes: Array, angles: Array) -> list[tuple[Array, Array]]:
+        """Where axes (num_envs, hinges, 3) and angles (num_envs, hinges) go."""
+        rows, mask = part.rows, part.body.hinge_mask
+        axis_planes, angle_planes = (
+            self._planes[layout.AXES, rows],
+            self._planes[layout.ANGLES, rows],
+        )
+        if mask[1:].all():
+            shape = (part.num_envs, part.body.num_limbs - 1)
+            limbs = slice(1, part.body.num_limbs)
+            return [
+                (axis_planes[:, :, limbs], _planes(axes.reshape(*shape, 9))),
+                (angle_planes[:, :, limbs], _planes(angles.reshape(*shape, 3))),
+            ]
+        transfers = []
+        for hinge, (limb, slot) in enumerate(np.argwhere(mask)):
+            axis = axis_planes[3 * slot : 3 * slot + 3, :, limb]
+            transfers.append((axis, axes[:, hinge].T))
+            transfers.append((angle_planes[slot, :, limb], angles[:, hinge]))
+        return transfers
 
     def read(self, index: int) -> None:
         """Copy the present physics of part `index`."""
@@ -232,39 +239,52 @@ class Locomotion:
 
         `action` is clipped, (num_envs, action_dim); `diverged` are those whose physics gave up.
         """
-        motion = np.add.reduce(np.square(self._qvel), axis=1)
-        any_diverged = bool(diverged.any()) or not math.isfinite(np.add.reduce(motion))
+        squared_speed = np.add.reduce(np.square(self._qvel), axis=1)
+        any_diverged = bool(diverged.any()) or not math.isfinite(np.add.reduce(squared_speed))
         if any_diverged:
-            diverged = diverged | ~np.isfinite(motion)
+            diverged = diverged | ~np.isfinite(squared_speed)
             self._forget(diverged)
         heading, xy_before = before
         distance_before = self.distance.copy()
         xy = self._xpos[:2, :, 0]
         offset = self.target.T - xy
         np.hypot(offset[0], offset[1], out=self.distance)
+        state = StepState(
+            dt=self._dt,
+            action=action,
+            heading_before=heading,
+            xy_before=xy_before,
+            distance_before=distance_before,
+            distance=self.distance,
+            position=self._xpos,
+            rotation=self._rotation,
+            angles=self._planes[layout.ANGLES],
+            qvel=self._qvel,
+            squared_speed=squared_speed,
+            limb_mask=self.limb_mask,
+            uncounted_height=self._uncounted_height,
+        )
+        reward = np.zeros(self.num_envs)
+        info: dict[str, NDArray[Any]] = {}
+        for row in self._rewards:
+            earned = row.weight * row.function(state)
+            if any_diverged:
+                earned[diverged] = 0.0
+            reward += earned
+            info[f"reward_{row.name}"] = earned
+        terminated = diverged.copy()
+        for bound in self._terminations:
+            value = bound.function(state)
+            terminated |= ~((value > bound.low) & (value < bound.high))
 
-        alive = self._alive_bonus.copy()
-        progress = progress_reward(distance_before, self.distance, self._dt)
-        forward = forward_reward(xy - xy_before, heading, self._dt) * self._forward
-        control = control_reward(action)
-        if any_diverged:
-            for term in (alive, progress, forward, control):
-                term[diverged] = 0.0
         if np.minimum.reduce(self.distance) < REACH_DISTANCE:
             rows = np.flatnonzero((self.distance < REACH_DISTANCE) & ~diverged)
             self.targets_reached[rows] += 1
             self._place_targets(rows, self.streams.uniform(rows, 2), xy[:, rows].T)
-        info: dict[str, NDArray[Any]] = {
-            "reward_alive": alive,
-            "reward_progress": progress,
-            "reward_forward": forward,
-            "reward_control": control,
-            "speed_to_target": progress,
-            "diverged": diverged,
-            **self.target_info(),
-        }
-        fallen = ~self._healthy(motion) | diverged
-        return StepResult(alive + progress + forward + control, fallen, diverged, info)
+        info["speed_to_target"] = info["reward_progress"]
+        info["diverged"] = diverged
+        info |= self.target_info()
+        return StepResult(reward, terminated, diverged, info)
 
     def _forget(self, rows: Flags) -> None:
         """Zero the physics of those that have none, so that no NaN reaches the arithmetic."""
@@ -281,23 +301,6 @@ class Locomotion:
             "target": self.target.copy(),
             "targets_reached": self.targets_reached.copy(),
         }
-
-    def _healthy(self, motion: Array) -> Flags:
-        """Whether everything is within the bounds of `_bounds`, in the same order."""
-        values = np.empty_like(self._low)
-        np.minimum.reduce(self._xpos[2] + self._ignored_height, axis=1, out=values[0])
-        values[1] = self._xpos[2, :, 0]
-        values[2:4] = self._rotation[6::2]
-        np.arctan2(self._rotation[7], self._rotation[8], out=values[4])
-        values[5] = motion
-        values[6] = 0.0
-        if self._size_matters:
-            angles = np.maximum.reduce(np.abs(self._planes[layout.ANGLES]), axis=(0, 2))
-            np.maximum.reduce(np.abs(self._qvel), axis=1, out=values[6])
-            np.maximum(values[6], np.maximum(angles, values[1]), out=values[6])
-        inside = (values > self._low) & (values < self._high)
-        healthy: Flags = np.logical_and.reduce(inside)
-        return healthy
 
     def observe(self, out: NDArray[np.float32], rows: Rows | slice = slice(None)) -> None:
         """Write the observations of these environments to `out`, (rows, limbs, 41)."""
@@ -348,18 +351,3 @@ class Locomotion:
 def _planes(array: Array) -> Array:
     """A view with the last dimension first."""
     return array.transpose(2, 0, 1)
-
-
-def _bounds(health: Health) -> tuple[list[float], list[float]]:
-    """Lower and upper bounds of what `Locomotion._healthy` computes.
-
-    In its order: height of the lowest limb, height of the torso, minus the sine of the pitch,
-    cosine of the tilt, roll, motion, size. Sine and cosine stand for their angles because
-    they are entries of the torso's rotation matrix.
-    """
-    inf = math.inf
-    pitch = math.sin(health.max_pitch) if health.max_pitch < math.pi / 2 else inf
-    tilt = math.cos(health.max_tilt) if health.max_tilt < math.pi else -inf
-    low = [health.min_height, -inf, -pitch, tilt, -health.max_roll, health.min_motion, -inf]
-    high = [inf, health.max_height, pitch, inf, health.max_roll, inf, health.max_size]
-    return low, high

@@ -2,7 +2,8 @@
 
 Flat, as Gymnasium sees it, an observation is limb after limb in the order of the body
 tree, `FEATURES` numbers each: position, gravity, target direction, linear velocity,
-angular velocity, hinge axes x, y, z (3 each), then the 17 scalars. With names and shapes
+angular velocity, hinge axes x, y, z (3 each), then the 17 scalars. What belongs to a hinge
+that a limb has not is zero (for the torso, limits and scaled angles are 0.5). With names and shapes
 it is a `LimbObservation`. `split` and `join` go between the two and work alike on NumPy
 arrays and torch tensors.
 """
@@ -100,9 +101,10 @@ def constant_part(body: Morphology) -> NDArray[np.float32]:
     limbs[0, SCALED_ANGLES] = limbs[0, LOW_LIMITS] = limbs[0, HIGH_LIMITS] = 0.5
     for row, limb in zip(limbs, body.limbs, strict=True):
         if limb.hinges:
+            slots = list(limb.hinge_slots)
             low, high = np.deg2rad([hinge.range_deg for hinge in limb.hinges]).T
-            row[LOW_LIMITS] = (np.pi + low) / (2 * np.pi)
-            row[HIGH_LIMITS] = (np.pi + high) / (2 * np.pi)
+            row[LOW_LIMITS][slots] = (np.pi + low) / (2 * np.pi)
+            row[HIGH_LIMITS][slots] = (np.pi + high) / (2 * np.pi)
         if limb.type is not None:
             row[LIMB_TYPE.start + LIMB_TYPES.index(limb.type)] = 1.0
     return limbs
@@ -110,13 +112,14 @@ def constant_part(body: Morphology) -> NDArray[np.float32]:
 
 def angle_scale(body: Morphology) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Slope and offset, (limbs, 3) each, that take hinge angles to scaled angles."""
-    slope = np.zeros((body.num_limbs, 3))
-    offset = np.full((body.num_limbs, 3), 0.5)
+    slope, offset = np.zeros((2, body.num_limbs, 3))
+    offset[0] = 0.5
     for i, limb in enumerate(body.limbs):
         if limb.hinges:
+            slots = list(limb.hinge_slots)
             low, high = np.deg2rad([hinge.range_deg for hinge in limb.hinges]).T
-            slope[i] = 1 / (high - low)
-            offset[i] = -low / (high - low)
+            slope[i, slots] = 1 / (high - low)
+            offset[i, slots] = -low / (high - low)
     return slope, offset
 
 

@@ -33,11 +33,13 @@ class Start:
 RANDOM_START = Start()
 
 
-def parse_options(options: Mapping[str, Any] | None, num_envs: int, limbs: int | None) -> Start:
+def parse_options(
+    options: Mapping[str, Any] | None, num_envs: int, action_dim: int | None
+) -> Start:
     """Check the options of a reset and give each a row per environment.
 
-    A value may be one for all environments or one for each. `limbs` is None for a mix of bodies,
-    whose states have no common length.
+    A value may be one for all environments or one for each. `action_dim`, the number of hinges,
+    is None for a mix of bodies, whose states have no common length.
     """
     if not options:
         return RANDOM_START
@@ -49,7 +51,7 @@ def parse_options(options: Mapping[str, Any] | None, num_envs: int, limbs: int |
         raise ValueError("reset option 'qvel' goes with 'qpos'; give both")
     if "yaw" in given and "qpos" in given:
         raise ValueError("reset options 'yaw' and 'qpos' both set the orientation; give one")
-    if "qpos" in given and limbs is None:
+    if "qpos" in given and action_dim is None:
         raise ValueError(
             "reset option 'qpos' needs environments of one body; bodies of a mix differ in length"
         )
@@ -57,17 +59,16 @@ def parse_options(options: Mapping[str, Any] | None, num_envs: int, limbs: int |
     yaw = _rows(given, "yaw", num_envs, ())
     target = _rows(given, "target", num_envs, (2,))
     qpos = qvel = None
-    if limbs is not None and "qpos" in given:
-        hinges = 3 * (limbs - 1)
-        qpos = _rows(given, "qpos", num_envs, (7 + hinges,))
-        qvel = _rows(given, "qvel", num_envs, (6 + hinges,))
+    if action_dim is not None and "qpos" in given:
+        qpos = _rows(given, "qpos", num_envs, (7 + action_dim,))
+        qvel = _rows(given, "qvel", num_envs, (6 + action_dim,))
         assert qpos is not None
         norm = np.linalg.norm(qpos[:, 3:7], axis=1, keepdims=True)
         if (norm < 1e-6).any():
             raise ValueError("reset option 'qpos': the quaternion qpos[3:7] must not be zero")
         qpos[:, 3:7] = np.where(np.abs(norm - 1) > 1e-9, qpos[:, 3:7] / norm, qpos[:, 3:7])
         if qvel is None:
-            qvel = np.zeros((num_envs, 6 + hinges))
+            qvel = np.zeros((num_envs, 6 + action_dim))
     if target is not None:
         # A start within the noise of the origin counts as on it.
         torso = np.zeros((num_envs, 2)) if qpos is None else qpos[:, :2]

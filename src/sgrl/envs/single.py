@@ -38,7 +38,7 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     """Run to a target on the ground. `model` and `data` are the MuJoCo objects.
 
     The observation is flat, 41 numbers a limb (see `sgrl.envs.observation`); the action has
-    three motors per limb but the torso. It never truncates by itself: `gymnasium.make` and
+    one motor for each hinge. It never truncates by itself: `gymnasium.make` and
     `make_env` wrap it in a `TimeLimit`.
     """
 
@@ -102,7 +102,7 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Start an episode. `options`: yaw, target, qpos with qvel (see docs/environments.md)."""
-        start = parse_options(options, 1, self.body.num_limbs)
+        start = parse_options(options, 1, self.body.action_dim)
         parse_seeds(seed, 1)
         unseeded = self._np_random is None
         super().reset(seed=seed)
@@ -217,7 +217,7 @@ def step_together(
     """
     checked = [env._checked(action) for env, action in zip(envs, actions, strict=True)]
     locomotion = _joined(envs)
-    padded = np.zeros((len(envs), 3 * (locomotion.max_limbs - 1)))
+    padded = np.zeros((len(envs), locomotion.max_action_dim))
     for own, action in zip(padded, checked, strict=True):
         own[: len(action)] = action
     clipped = checked_actions(padded)

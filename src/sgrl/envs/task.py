@@ -1,8 +1,4 @@
-"""Run to a target on the ground without falling over: the task of a body, and what it is paid.
-
-Reward terms are small functions of arrays, and `task_for` fits the task to a body, one of the
-paper's or one of your own.
-"""
+"""Run to a target on the ground without falling over: which task fits which body."""
 
 from __future__ import annotations
 
@@ -18,7 +14,6 @@ from sgrl.morphology.task import NEAR_TARGET, Task
 Array = NDArray[np.float64]
 Variant = Literal["v1", "v2", "mixed"]
 
-CONTROL_COST = 0.001
 REACH_DISTANCE = 1.0
 """Metres on the ground at which a target counts as reached."""
 MAX_EPISODE_STEPS = 1000
@@ -55,21 +50,3 @@ def task_for(body: Morphology, variant: Variant = "v1", yaw: float | None = None
         return task
     far = 0.5 if variant == "mixed" else 0.0
     return replace(task, target_distance=NEAR_TARGET, targets_follow=True, far_episodes=far)
-
-
-def progress_reward(distance_before: Array, distance_after: Array, dt: Array) -> Array:
-    """Speed toward the target on the ground plane, m/s. (num_envs,)"""
-    speed: Array = (distance_before - distance_after) / dt
-    return speed
-
-
-def forward_reward(moved: Array, heading: Array, dt: Array) -> Array:
-    """Speed along the heading before the step, m/s. `moved` and `heading` are (2, num_envs)."""
-    speed: Array = (moved[0] * heading[0] + moved[1] * heading[1]) / dt
-    return speed
-
-
-def control_reward(action: Array) -> Array:
-    """Minus the cost of the (clipped) action (num_envs, action_dim)."""
-    effort: Array = np.add.reduce(np.square(action), axis=1)
-    return -CONTROL_COST * effort

@@ -101,14 +101,15 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         limbs = max(body.num_limbs for body in resolved)
         counts = np.repeat([body.num_limbs for body in resolved], envs_per_body)
         self.limb_mask: Flags = np.arange(limbs) < counts[:, None]
-        self.action_mask: Flags = np.repeat(self.limb_mask[:, 1:], 3, axis=1)
+        action_dim = max(body.action_dim for body in resolved)
+        action_dims = np.repeat([body.action_dim for body in resolved], envs_per_body)
+        self.action_mask: Flags = np.arange(action_dim) < action_dims[:, None]
         self.body_index: Rows = np.repeat(np.arange(len(resolved)), envs_per_body)
         self._everyone: Flags = np.ones(self.num_envs, np.bool_)
         for shared in (self.limb_mask, self.action_mask, self.body_index, self._everyone):
             shared.flags.writeable = False
         self._is_mix = len(resolved) > 1
         self._shape = (self.num_envs, limbs, FEATURES)
-        self._action_dim = 3 * (limbs - 1)
 
         self._stepper = Stepper(
             [(part.body, part.task, part.num_envs) for part in self.parts],
@@ -119,7 +120,7 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         self._renderers: list[FrameRenderer | None] = [None] * len(self.parts)
 
         self.single_observation_space = spaces.Box(-np.inf, np.inf, (limbs * FEATURES,), np.float32)
-        self.single_action_space = spaces.Box(-1.0, 1.0, (self._action_dim,), np.float32)
+        self.single_action_space = spaces.Box(-1.0, 1.0, (action_dim,), np.float32)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         fastest = min(body.dt for body in resolved)
@@ -154,8 +155,8 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         Options are those of the single environment, one value for all or one for each;
         they hold for this start, not for those that follow by themselves.
         """
-        limbs = None if self._is_mix else self.parts[0].body.num_limbs
-        start = parse_options(options, self.num_envs, limbs)
+        action_dim = None if self._is_mix else self.parts[0].body.action_dim
+        start = parse_options(options, self.num_envs, action_dim)
         seeds = parse_seeds(seed, self.num_envs)
         if isinstance(seed, int | np.integer):
             super().reset(seed=int(seed))

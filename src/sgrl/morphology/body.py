@@ -12,7 +12,7 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +25,15 @@ PHYSICS_STEPS = 4
 MIRRORED = "_mirrored"
 """What the name of a mirror image ends with, and of nothing else: the image of an image has the
 name without it."""
+HINGES = "xyz"
+"""The hinges that a limb may have, by name; each has a slot of its own in what is observed."""
 LIMB_TYPES = ("torso", "thigh", "shin", "foot")
 """The types that an observation tells apart; every other limb is of no type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hinge:
-    """One axis of rotation with its motor. Three of them, x, y and z, hold a limb."""
+    """One axis of rotation with its motor. Up to three of them, x, y and z, hold a limb."""
 
     axis: Vec3
     """Unit axis in the limb's frame."""
@@ -58,7 +60,7 @@ class Geom:
 
 @dataclass(frozen=True, slots=True)
 class Limb:
-    """A rigid part: the torso, or one that hangs on its parent by three hinges."""
+    """A rigid part: the torso, or one that hangs on its parent by hinges, three as a rule."""
 
     name: str
     parent: str | None
@@ -67,7 +69,28 @@ class Limb:
     geoms: tuple[Geom, ...]
     hinges: tuple[Hinge, ...] = ()
     anchor: Vec3 = (0.0, 0.0, 0.0)
-    """Where the three hinges sit, in the limb's own frame."""
+    """Where the hinges sit, in the limb's own frame."""
+    hinge_names: str = HINGES
+    """Which of x, y and z the `hinges` are, a letter each: `"y"` for a knee that only bends."""
+
+    def __post_init__(self) -> None:
+        if self.parent is None:
+            return
+        names = self.hinge_names
+        if "".join(sorted(set(names))) != names or not set(names) <= set(HINGES):
+            raise ValueError(
+                f"{self.name}: hinge_names are letters of {HINGES!r} in this order, not {names!r}"
+            )
+        if len(self.hinges) != len(names):
+            raise ValueError(
+                f"{self.name}: hinge_names {names!r} call for {len(names)} hinges, not "
+                f"{len(self.hinges)}; name those that are there, as hinge_names='y'"
+            )
+
+    @property
+    def hinge_slots(self) -> tuple[int, ...]:
+        """Slot of each of its hinges: 0 for x, 1 for y, 2 for z."""
+        return tuple(HINGES.index(name) for name in self.hinge_names[: len(self.hinges)])
 
     @property
     def type(self) -> str | None:
@@ -126,11 +149,6 @@ class Morphology:
                 raise ValueError(
                     f"{self.name}: {limb.name!r} has no parent; only the torso may float"
                 )
-            if limb.parent is not None and len(limb.hinges) != 3:
-                raise ValueError(
-                    f"{self.name}: {limb.name!r} needs three hinges (x, y, z), not "
-                    f"{len(limb.hinges)}; give one that should not move a gear of 0"
-                )
             while path and path[-1] != limb.parent:
                 path.pop()
             if limb.parent is not None and not path:
@@ -158,8 +176,23 @@ class Morphology:
 
     @property
     def action_dim(self) -> int:
-        """Motors: three per limb but the torso, moving or not."""
-        return 3 * (self.num_limbs - 1)
+        """How many hinges it has, each with a motor, whether that moves something or not."""
+        return sum(len(limb.hinges) for limb in self.limbs)
+
+    @property
+    def hinge_mask(self) -> NDArray[np.bool_]:
+        """(limbs, 3), read-only: which of the hinges x, y and z each limb has.
+
+        The hinges, and with them actions, are in the order of its True entries, row by row.
+        """
+        return _hinge_mask(self)
+
+    def by_limb(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Numbers of hinges (..., action_dim) as (..., limbs, 3), zero where there is no hinge."""
+        mask = self.hinge_mask
+        limbs = np.zeros((*values.shape[:-1], *mask.shape), values.dtype)
+        limbs[..., mask] = values
+        return limbs
 
     @property
     def actuated(self) -> NDArray[np.bool_]:
@@ -233,6 +266,15 @@ class Morphology:
         for name in names:
             if self.limb(name).parent is None:
                 raise ValueError(f"{self.name}: the torso can't be removed; name another limb")
+
+
+@lru_cache(maxsize=1024)
+def _hinge_mask(body: Morphology) -> NDArray[np.bool_]:
+    mask = np.zeros((body.num_limbs, len(HINGES)), np.bool_)
+    for row, limb in zip(mask, body.limbs, strict=True):
+        row[list(limb.hinge_slots)] = True
+    mask.flags.writeable = False
+    return mask
 
 
 @lru_cache(maxsize=1024)

@@ -105,7 +105,7 @@ def _add_geom(node: mujoco.MjsBody, geom: Geom, skin: Surface, rgba: tuple[float
 
 
 def _add_hinges(spec: mujoco.MjSpec, node: mujoco.MjsBody, limb: Limb, body: Morphology) -> None:
-    for axis, hinge in zip("xyz", limb.hinges, strict=True):
+    for axis, hinge in zip(limb.hinge_names, limb.hinges, strict=True):
         joint = f"{limb.name}_joint_{axis}"
         node.add_joint(
             name=joint,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sgrl.morphology.body import MIRRORED, Geom, Hinge, Limb, Morphology, Vec3
+from sgrl.morphology.body import HINGES, MIRRORED, Geom, Hinge, Limb, Morphology, Vec3
 from sgrl.morphology.families import family_of
 
 POLAR = (1.0, -1.0, 1.0)
@@ -36,13 +36,14 @@ class Mirror:
     """(limbs,): of each limb of the image, the limb that it is the image of."""
     signs: NDArray[np.float64]
     """(limbs, 3): -1 where a hinge of the image rotates the other way than the image of the hinge,
-    which is counted the way its namesake is; 1 for the torso."""
+    which is counted the way its namesake is; 1 where there is no hinge."""
+    hinge_sources: NDArray[np.intp]
+    """(action_dim,): of each hinge of the image, the hinge that it is the image of."""
 
     def actions(self, actions: NDArray[Any]) -> NDArray[Any]:
         """The actions (..., action_dim) of the image for actions of the body."""
-        limbs = actions.reshape(*actions.shape[:-1], -1, 3)
-        images = limbs[..., self.sources[1:] - 1, :] * self.signs[1:].astype(actions.dtype)
-        return np.asarray(images.reshape(actions.shape))
+        signs = self.signs[self.body.hinge_mask].astype(actions.dtype)
+        return np.asarray(actions[..., self.hinge_sources] * signs)
 
     def state(
         self, qpos: NDArray[np.float64], qvel: NDArray[np.float64]
@@ -70,7 +71,10 @@ def mirror_of(body: Morphology) -> Mirror:
     image = replace(body, name=name, limbs=tuple(limbs[i] for i in order))
     if alike(image, body):
         image = body
-    return Mirror(image, np.array(order), np.array([signs[i] for i in order]))
+    index = np.zeros(body.hinge_mask.shape, np.intp)
+    index[body.hinge_mask] = np.arange(body.action_dim)
+    hinge_sources = index[order][body.hinge_mask[order]]
+    return Mirror(image, np.array(order), np.array([signs[i] for i in order]), hinge_sources)
 
 
 def alike(image: Morphology, body: Morphology) -> bool:
@@ -87,6 +91,7 @@ def alike(image: Morphology, body: Morphology) -> bool:
         ]
 
     same = image.limb_names == body.limb_names
+    same &= np.array_equal(image.hinge_mask, body.hinge_mask)
     return same and np.allclose(facts(image.limbs), facts(body.limbs), atol=1e-6)
 
 
@@ -98,10 +103,16 @@ def other_side(name: str) -> str:
 def _image(limb: Limb, model: Morphology) -> tuple[Limb, tuple[float, ...]]:
     """A limb's image and the signs of its hinges."""
     name = other_side(limb.name)
-    namesake = next((one for one in model.limbs if one.name == name), None)
-    others = () if namesake is None else namesake.hinges
-    signs = tuple(_sign(*pair) for pair in zip(limb.hinges, others, strict=False))
-    signs = signs or (1.0, 1.0, 1.0)
+    namesakes = {
+        slot: hinge
+        for one in model.limbs
+        if one.name == name
+        for slot, hinge in zip(one.hinge_slots, one.hinges, strict=True)
+    }
+    signs = [1.0] * len(HINGES)
+    for slot, hinge in zip(limb.hinge_slots, limb.hinges, strict=True):
+        if slot in namesakes:
+            signs[slot] = _sign(hinge, namesakes[slot])
     image = replace(
         limb,
         name=name,
@@ -109,9 +120,12 @@ def _image(limb: Limb, model: Morphology) -> tuple[Limb, tuple[float, ...]]:
         pos=_times(limb.pos, POLAR),
         anchor=_times(limb.anchor, POLAR),
         geoms=tuple(_reflected(geom) for geom in limb.geoms),
-        hinges=tuple(_mirrored_hinge(*pair) for pair in zip(limb.hinges, signs, strict=False)),
+        hinges=tuple(
+            _mirrored_hinge(hinge, signs[slot])
+            for slot, hinge in zip(limb.hinge_slots, limb.hinges, strict=True)
+        ),
     )
-    return image, signs
+    return image, tuple(signs)
 
 
 def _sign(hinge: Hinge, namesake: Hinge) -> float:

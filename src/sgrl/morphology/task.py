@@ -6,7 +6,14 @@ What they mean is in `sgrl.envs`; here they belong to the family of a body.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
 
 FAR_TARGET = (10_000.0, 10_000.0)
 """Metres; v1: so far that its direction never changes."""
@@ -36,6 +43,30 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
+class RewardTerm:
+    """A row of the table of rewards: each step earns `weight * function(state)`."""
+
+    name: str
+    """What it earned is reported in `info` as `reward_<name>`."""
+    function: Callable[[Any], Array]
+    """From a `sgrl.envs.StepState` to (num_envs,)."""
+    weight: float | Callable[[Task], float] = 1.0
+    """A number, or what reads it from the task of a body."""
+
+
+@dataclass(frozen=True, slots=True)
+class TerminationTerm:
+    """A row of the table of terminations: an episode goes on while low < function(state) < high."""
+
+    name: str
+    function: Callable[[Any], Array]
+    """From a `sgrl.envs.StepState` to (num_envs,)."""
+    low: float | Callable[[Health], float] = -math.inf
+    """A number, or what reads it from the bounds of a body."""
+    high: float | Callable[[Health], float] = math.inf
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """Rewards, bounds, starts and targets."""
 
@@ -56,6 +87,10 @@ class Task:
     """Share of episodes whose target is as far away as in v1, whatever `target_distance` says."""
     yaw: float | None = None
     """Radians; every episode starts with this yaw. None: uniform over the circle."""
+    extra_rewards: tuple[RewardTerm, ...] = ()
+    """Terms beside those of `sgrl.envs.terms.REWARDS`, which every task has."""
+    extra_terminations: tuple[TerminationTerm, ...] = ()
+    """Terms beside those of `sgrl.envs.terms.TERMINATIONS`."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.far_episodes <= 1:

@@ -92,7 +92,7 @@ class Robot:
     @property
     def limb_actions(self) -> NDArray[np.float32]:
         """(limbs, 3): of hinges x, y, z; zeros for the torso."""
-        return np.concatenate((np.zeros((1, 3), np.float32), self.action.reshape(-1, 3)))
+        return self._body.by_limb(self.action)
 
     def start(self, origin: Place, target: Place) -> None:
         """Begin an episode at a place, turned anyhow."""
@@ -185,13 +185,15 @@ class Robot:
         """Where another body is if it takes this one's place; limbs that are new hang at rest."""
         qpos = np.zeros(7 + body.action_dim)
         qvel = np.zeros(6 + body.action_dim)
-        data = self.env.data
+        data, before = self.env.data, self._body
         qpos[:7], qvel[:6] = data.qpos[:7], data.qvel[:6]
-        for place, name in enumerate(body.limb_names[1:]):
-            if name in self._body.limb_names:
-                old = 3 * (self._body.limb_names.index(name) - 1)
-                qpos[7 + 3 * place : 10 + 3 * place] = data.qpos[7 + old : 10 + old]
-                qvel[6 + 3 * place : 9 + 3 * place] = data.qvel[6 + old : 9 + old]
+        kept = [name for name in body.limb_names if name in before.limb_names]
+        new = [body.limb_names.index(name) for name in kept]
+        old = [before.limb_names.index(name) for name in kept]
+        for numbers, values in ((qpos[7:], data.qpos[7:]), (qvel[6:], data.qvel[6:])):
+            limbs = body.by_limb(numbers)
+            limbs[new] = before.by_limb(values)[old]
+            numbers[:] = limbs[body.hinge_mask]
         # A limb that comes back may reach into the ground, which would throw the body up.
         model = compile_model(body)
         posed = mujoco.MjData(model)
