@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install demo test lint types unit format benchmark clean
+.PHONY: install demo test lint types unit format benchmark pages clean
 
 install: $(VENV)/installed
 
@@ -39,6 +39,10 @@ format: $(VENV)/installed-test
 
 benchmark: $(VENV)/installed-test
 	$(BIN)/python benchmarks/env_speed.py
+
+# The pages that are made from code, cards and result files.
+pages: $(VENV)/installed-test
+	$(BIN)/python docs/generate.py
 
 clean:
 	rm -rf $(VENV) build dist demo .mypy_cache .pytest_cache .ruff_cache

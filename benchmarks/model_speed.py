@@ -3,7 +3,7 @@
     python benchmarks/model_speed.py
     python benchmarks/model_speed.py --methods set swat --presets fast --rounds 30
 
-Prints the tables of docs/methods.md. Beside milliseconds stand "matmul GFLOP": the time
+Prints the tables of docs/results/speed.md. Beside milliseconds stand "matmul GFLOP": the time
 multiplied by the rate of a large float32 matrix product measured just before and after, which
 says how much arithmetic the machine could have done meanwhile and is much the same on a fast
 machine, a slow one and a busy one. All cases take turns and medians are reported. Where other

@@ -9,7 +9,7 @@ in one vector environment and writes a run's folder; Stable-Baselines3 steps as 
 buffer of time-outs (as `TimeLimit.truncated`), so that both bootstrap from them.
 
 Stable-Baselines3 runs twice. As it is, weights start by PyTorch's default and the network reads
-velocities as they are; ours starts orthogonal and reads them shortened (see docs/methods.md). The
+velocities as they are; ours starts orthogonal and squashes them (docs/explanation/set.md). The
 second time it is given our inputs and our start, and what is left to differ is the algorithm.
 """
 

@@ -24,7 +24,7 @@ ROLES = {
     "critic": CRITIC,
     "value function": VALUE,
 }
-SEE = "see docs/extending.md for what a method looks like"
+SEE = "see docs/tutorials/own_network.md for what a method looks like"
 LEAK = 1e-3
 """Change of a row's output, relative to its size, that can't be rounding."""
 

@@ -149,7 +149,7 @@ OURS = frozenset(METHODS)
 def register_method(name: str, network: type[nn.Module] | Method) -> None:
     """Put a method of your own into the table, also in the frames `+hn` and `+tn`.
 
-    `network` is a torch module made from a `Role` (see docs/extending.md), or a `Method` if
+    `network` is a torch module made from a `Role` (docs/tutorials/own_network.md), or a `Method` if
     it needs a config or is made for one body. It is tried out first: ValueError says what
     is wrong with it. A run trained under this name can be loaded where it is registered.
     """
@@ -192,7 +192,7 @@ def _as_method(found: object, name: str) -> Method:
     if not isinstance(found, Method):
         raise ValueError(
             f"{name} is neither a torch.nn.Module class nor a sgrl.models.methods.Method, but "
-            f"{found!r}; see docs/extending.md for what a method looks like"
+            f"{found!r}; see docs/tutorials/own_network.md for what a method looks like"
         )
     check_method(found, name)
     return found

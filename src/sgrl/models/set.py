@@ -48,8 +48,8 @@ class SetConfig:
     """Sizes and ablations of SET.
 
     The sizes of `fast`, the default, are chosen for a CPU by what learns per second and by the
-    cost of an update (docs/methods.md). Four fifths of the cost of `paper` are products with the
-    512 hidden units of the MLPs around its matrices of 32 x 32, which grow with the square of
+    cost of an update (docs/results/curves.md). Four fifths of the cost of `paper` are products with
+    the 512 hidden units of the MLPs around its matrices of 32 x 32, which grow with the square of
     the channels. A small network pays for the number of its operations instead: a second layer
     costs as much as the first, twice the width half as much again. So `fast` has one layer, no
     hidden layer between inner products and embedding, and 12 channels (with fewer, PyTorch

@@ -1,4 +1,4 @@
-"""docs/extending.md does what it says: its code and its commands are run, with tiny trainings."""
+"""docs/tutorials/own_network.md does what it says: code and commands run, with tiny trainings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
+PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "own_network.md"
 TINY = {
     "certify": "--samples 1",
     "train": "--steps 96 --copies 2 --threads 1 --log-every 24 --checkpoint-every 48 "
@@ -44,7 +44,7 @@ def python(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
     """The folder after all of the page's commands, and what each of them printed."""
-    folder = tmp_path_factory.mktemp("extending")
+    folder = tmp_path_factory.mktemp("own_network")
     (folder / "mine.py").write_text(blocks("python")[0], encoding="utf-8")
     outputs = {}
     for line in blocks("sh")[0].splitlines():
