@@ -101,7 +101,7 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Start an episode. `options`: yaw, target, qpos with qvel (docs/reference/environments.md)."""
+        """Start an episode. `options`: yaw, target, qpos, qvel (docs/reference/environments.md)."""
         start = parse_options(options, 1, self.body.action_dim)
         parse_seeds(seed, 1)
         unseeded = self._np_random is None
