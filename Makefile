@@ -3,18 +3,20 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install demo test lint types unit format benchmark pages clean
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: install demo test lint types unit nightly format benchmark pages constraints clean
 
 install: $(VENV)/installed
 
 # The stamps make a second run skip the installation.
-$(VENV)/installed: pyproject.toml
+$(VENV)/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[viewer]'
+	$(PIP) --editable '.[viewer]'
 	touch $@
 
 $(VENV)/installed-test: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(PIP) --editable '.[test]'
 	touch $@
 
 demo: install
@@ -31,7 +33,11 @@ types: $(VENV)/installed-test
 
 # One thread for each of the two processes: PyTorch's threads stall when they outnumber the cores.
 unit: $(VENV)/installed-test
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --durations 25
+
+# What takes too long for every change.
+nightly: $(VENV)/installed-test
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --durations 25 -m nightly
 
 format: $(VENV)/installed-test
 	$(BIN)/ruff check --fix .
@@ -43,6 +49,13 @@ benchmark: $(VENV)/installed-test
 # The pages that are made from code, cards and result files.
 pages: $(VENV)/installed-test
 	$(BIN)/python docs/generate.py
+
+# The versions in .venv as those to test with; a local version such as +cpu is not a release.
+constraints: $(VENV)/installed-test
+	$(PIP) --editable '.[dev,docs]'
+	{ grep '^#' constraints.txt; $(BIN)/python -m pip list --format freeze --exclude-editable \
+		--exclude pip | sed 's/+.*//' | sort --ignore-case; } > constraints.new
+	mv constraints.new constraints.txt
 
 clean:
 	rm -rf $(VENV) build dist demo .mypy_cache .pytest_cache .ruff_cache
