@@ -1,6 +1,7 @@
 """Bad actions, bad options and simulations that blow up."""
 
 import dataclasses
+import pickle
 
 import gymnasium
 import numpy as np
@@ -178,6 +179,31 @@ def test_a_single_simulation_that_diverges_ends(single):
     assert np.isfinite(observation).all()
     single.reset()
     assert not single.step(np.zeros(18))[2]
+
+
+@pytest.mark.usefixtures("in_tmp_path")
+def test_a_pickled_simulation_that_diverged_stays_so(single):
+    single.data.qvel[:] = 1e12
+    single.step(np.zeros(18))
+    twin = pickle.loads(pickle.dumps(single))
+    for env in (single, twin):
+        _, reward, terminated, _, info = env.step(np.zeros(18))
+        assert (terminated, reward) == (True, 0.0)
+        assert info["diverged"]
+    twin.reset(seed=0)
+    assert not twin.step(np.zeros(18))[4]["diverged"]
+
+
+@pytest.mark.parametrize("yaw", [1e9, -123_456_789.123])
+def test_a_large_yaw_is_pickled_to_the_bit(yaw):
+    single, vector = sgrl.make_env(NAME, yaw=yaw), sgrl.make_vec(NAME, 2)
+    vector.reset(seed=0, options={"yaw": yaw})
+    single.reset(seed=0)
+    for env in (single, vector):
+        twin = pickle.loads(pickle.dumps(env))
+        action = np.full(env.action_space.shape, 0.3)
+        for _ in range(5):
+            np.testing.assert_array_equal(env.step(action)[0], twin.step(action)[0])
 
 
 @pytest.mark.usefixtures("in_tmp_path")

@@ -240,7 +240,7 @@ def test_joining_and_splitting_check_their_input(mix):
     wrong = [np.zeros((2, part.body.action_dim + 1)) for part in mix.parts]
     with pytest.raises(ValueError, match=r"takes actions \(2, "):
         mix.join_actions(wrong)
-    with pytest.raises(ValueError, match="46 environments have as many rows, not 3"):
+    with pytest.raises(ValueError, match=r"must have shape \(46, 574\), not \(3, 574\)"):
         mix.split(np.zeros((3, 14 * FEATURES)))
 
 
@@ -392,13 +392,25 @@ def test_every_start_can_be_turned_the_same_way():
     ("call", "message"),
     [
         (lambda: sgrl.make_vec([]), "at least one body"),
-        (lambda: sgrl.make_vec("3d_hopper_5_full", 0), "envs_per_body must be 1 or more"),
+        (
+            lambda: sgrl.make_vec("3d_hopper_5_full", 0),
+            "envs_per_body must be a whole number from 1 to 65,536, not 0",
+        ),
         (lambda: sgrl.make_vec("3d_hoper++"), r"did you mean 3d_hopper\+\+"),
         (lambda: sgrl.make_vec("3d_hopper_5_full", render_mode="film"), "unknown render_mode"),
         (lambda: sgrl.make_vec("3d_hopper_5_full", variant="v3"), "unknown variant 'v3'"),
-        (lambda: sgrl.make_vec("3d_hopper_5_full", max_episode_steps=0), "must be 1 or more"),
-        (lambda: sgrl.make_vec("3d_hopper_5_full", threads=-1), "threads must be 0"),
-        (lambda: sgrl.make_vec("3d_hopper_5_full", width=0), "width of a frame must be"),
+        (
+            lambda: sgrl.make_vec("3d_hopper_5_full", max_episode_steps=0),
+            "must be a whole number from 1 to",
+        ),
+        (
+            lambda: sgrl.make_vec("3d_hopper_5_full", threads=-1),
+            "threads must be a whole number from 0 to 1,024",
+        ),
+        (
+            lambda: sgrl.make_vec("3d_hopper_5_full", width=0),
+            "width of a frame must be a whole number from 1 to 8,192 pixels",
+        ),
         (lambda: sgrl.make_vec("3d_hopper_5_full", yaw=np.nan), "yaw must be a finite angle"),
         (lambda: sgrl.make_env("3d_hopper_6_full"), "did you mean 3d_hopper_5_full"),
         (lambda: sgrl.make_env("3d_hopper_5_full", height=2.5), "height of a frame must be"),

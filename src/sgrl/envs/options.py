@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sgrl.envs.bounds import MAX_SEED
+from sgrl.morphology.task import LARGEST
+
 Array = NDArray[np.float64]
 
 _KNOWN = ("yaw", "target", "qpos", "qvel")
-LARGEST = 1e10
-"""MuJoCo takes a larger number for a simulation that has blown up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def parse_seeds(
         raise ValueError(f"a seed is a whole number or one for each environment, not {seed!r}")
     for value in seeds:
         whole = value is None or isinstance(value, int | np.integer)
-        if not whole or (value is not None and not 0 <= value < 2**63):
+        if not whole or (value is not None and not 0 <= value <= MAX_SEED):
             raise ValueError(f"a seed is a whole number from 0 to 2**63 - 1, not {value!r}")
     rows = np.array([i for i, value in enumerate(seeds) if value is not None], np.intp)
     return rows, np.array([value for value in seeds if value is not None], np.uint64)

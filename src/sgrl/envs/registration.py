@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium
 from gymnasium.wrappers import TimeLimit
 
+from sgrl.envs.bounds import LONGEST_EPISODE, whole_number
 from sgrl.envs.single import LocomotionEnv
 from sgrl.envs.task import MAX_EPISODE_STEPS, Variant
 from sgrl.envs.vector import LocomotionVectorEnv
@@ -66,7 +67,7 @@ def make_env(
         width=width,
         height=height,
     )
-    return TimeLimit(env, max_episode_steps)
+    return TimeLimit(env, whole_number("max_episode_steps", max_episode_steps, 1, LONGEST_EPISODE))
 
 
 make_vec = LocomotionVectorEnv

@@ -19,6 +19,8 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from sgrl.envs.bounds import MAX_FRAME_PIXELS, whole_number
+
 if TYPE_CHECKING:
     from mujoco.viewer import Handle
 
@@ -125,8 +127,7 @@ class Window:
 def check_frame_size(width: int, height: int) -> None:
     """Refuse what no frame can have."""
     for name, size in (("width", width), ("height", height)):
-        if not isinstance(size, int) or size < 1:
-            raise ValueError(f"{name} of a frame must be 1 pixel or more, not {size!r}")
+        whole_number(f"{name} of a frame", size, 1, MAX_FRAME_PIXELS, " pixels")
 
 
 def has_display() -> bool:

@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from sgrl.envs.actions import checked_actions
 from sgrl.envs.locomotion import PHYSICS_FIELDS, Array, Locomotion
 from sgrl.envs.observation import FEATURES
-from sgrl.envs.options import LARGEST, Start, parse_options, parse_seeds
+from sgrl.envs.options import Start, parse_options, parse_seeds
 from sgrl.envs.rendering import FrameRenderer, Window, check_frame_size
 from sgrl.envs.task import Variant, fit_task
 from sgrl.morphology import Morphology, compile_model, get_body
 from sgrl.morphology.body import PHYSICS_STEPS
-from sgrl.morphology.task import Task
+from sgrl.morphology.task import LARGEST, Task
 
 Observation = NDArray[np.float32]
 StepTuple = tuple[Observation, float, bool, bool, dict[str, Any]]
@@ -189,12 +189,14 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         physics = np.empty(mujoco.mj_stateSize(self.model, _STATE))
         mujoco.mj_getState(self.model, self.data, physics, _STATE)
         state["data"] = physics
+        state["warnings"] = self.data.warning.number.copy()
         state["_locomotion"], state["_row"] = self._episode(), 0
         state["_renderer"] = state["_window"] = None
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         physics, episode = state.pop("data"), state.pop("_locomotion")
+        warnings = state.pop("warnings")
         self.__dict__.update(state)
         self.data = mujoco.MjData(self.model)
         mujoco.mj_setState(self.model, self.data, physics, _STATE)
@@ -202,6 +204,7 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._locomotion.connect([self._physics()])
         self._locomotion.set_state(episode)
         mujoco.mj_step1(self.model, self.data)
+        self.data.warning.number[:] = warnings  # a simulation that blew up stays one
         self._locomotion.read(0)
 
 

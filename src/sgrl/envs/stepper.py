@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import ctypes
+import os
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +16,7 @@ from mujoco.batch import Batch, SimulationError
 from numpy.typing import NDArray
 
 from sgrl.envs.locomotion import PHYSICS_FIELDS, Flags, Locomotion, Rows, StepResult
+from sgrl.envs.observation import FEATURES
 from sgrl.envs.options import RANDOM_START, Start
 from sgrl.envs.single import DIVERGENCE_WARNINGS
 from sgrl.morphology import Morphology, compile_model
@@ -22,6 +26,10 @@ from sgrl.morphology.task import Task
 Observations = NDArray[np.float32]
 
 _VELOCITY_STAGE = int(mujoco.mjtStage.mjSTAGE_VEL)
+
+
+_STEPPERS: weakref.WeakSet[Stepper] = weakref.WeakSet()
+"""All there are, for a forked child to find."""
 
 
 @dataclass(slots=True)
@@ -50,9 +58,21 @@ class Stepper:
         self.locomotion = Locomotion(bodies)
         self.episode_steps = np.zeros(self.locomotion.num_envs, np.int64)
         self._max_steps = np.inf if max_episode_steps is None else max_episode_steps
+        self._threads = threads
+        self._make_batches()
+        _STEPPERS.add(self)
+
+    def _make_batches(self) -> None:
+        """The simulations, at rest, and their threads."""
+        self._lost_threads = False
         self.batches = [
-            Batch(copy.copy(compile_model(body)), num_envs, threads, _keeps_data(body))
-            for body, _, num_envs in bodies
+            Batch(
+                copy.copy(compile_model(part.body)),
+                part.num_envs,
+                self._threads,
+                _keeps_data(part.body),
+            )
+            for part in self.locomotion.parts
         ]
         self.locomotion.connect(
             [{name: batch.bind(name) for name in PHYSICS_FIELDS} for batch in self.batches]
@@ -61,13 +81,33 @@ class Stepper:
         self._rest_states = [batch.state[0].copy() for batch in self.batches]
         self._warnings = [batch.warning[:, DIVERGENCE_WARNINGS, 1].copy() for batch in self.batches]
 
+    def after_fork(self) -> None:
+        """Note, in a forked child, that batches with threads are lost: a child has no threads.
+
+        Calling or freeing such a batch would wait for its threads for ever.
+        """
+        for batch in self.batches:
+            if batch.nthread > 1:
+                self._lost_threads = True
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(batch))  # never freed
+
+    def _find_threads(self) -> None:
+        """In a forked child, go on with batches and threads of its own from the same state."""
+        if self._lost_threads:
+            state = self.get_state()
+            self._make_batches()
+            limbs = self.locomotion.max_limbs
+            self.set_state(state, np.empty((self.locomotion.num_envs, limbs, FEATURES), np.float32))
+
     def reset(self, start: Start, out: Observations) -> None:
         """Start all environments and write their observations, (num_envs, limbs, 41)."""
+        self._find_threads()
         self._reset(np.arange(self.locomotion.num_envs), start)
         self.locomotion.observe(out)
 
     def step(self, actions: NDArray[np.float64], out: Observations) -> VectorStep:
         """One control step under clipped actions (num_envs, action_dim), with autoreset."""
+        self._find_threads()
         locomotion = self.locomotion
         before = locomotion.heading_and_xy()
         result = locomotion.compute_rewards(actions, before, self._step_physics(actions))
@@ -120,6 +160,15 @@ class Stepper:
         parts = self.locomotion.parts
         return [(int(i), rows[owner == i] - parts[i].start) for i in np.unique(owner)]
 
+    def get_data(self, row: int) -> mujoco.MjData:
+        """A copy of an environment's data, with positions and velocities computed."""
+        self._find_threads()
+        index = int(self.locomotion.body_index[row])
+        batch = self.batches[index]
+        data = batch.get_data(row - self.locomotion.parts[index].start)
+        mujoco.mj_step1(batch.model, data)
+        return data
+
     def get_state(self) -> dict[str, NDArray[Any]]:
         """Everything that the coming steps depend on."""
         return {
@@ -130,10 +179,17 @@ class Stepper:
 
     def set_state(self, state: Mapping[str, NDArray[Any]], out: Observations) -> None:
         """Go back to what `get_state` gave, and write the observations there."""
-        if state["physics"].size != sum(batch.state.size for batch in self.batches):
-            raise ValueError(
-                "this state was taken from other bodies or another number of environments"
-            )
+        self._find_threads()
+        for key, own in self.get_state().items():
+            shape = np.shape(state[key]) if key in state else None
+            if shape != own.shape:
+                wrong = (
+                    "is missing" if shape is None else f"must have shape {own.shape}, not {shape}"
+                )
+                raise ValueError(
+                    "this state was taken from other bodies or another number of environments: "
+                    f"{key!r} {wrong}"
+                )
         ends = np.cumsum([batch.state.size for batch in self.batches])[:-1]
         parts = zip(self.batches, np.split(state["physics"], ends), strict=True)
         for index, (batch, physics) in enumerate(parts):
@@ -143,6 +199,15 @@ class Stepper:
         self.locomotion.set_state(state)
         self.episode_steps[:] = state["episode_steps"]
         self.locomotion.observe(out)
+
+
+def _after_fork() -> None:
+    for stepper in _STEPPERS:
+        stepper.after_fork()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _keeps_data(body: Morphology) -> bool:

@@ -14,6 +14,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from sgrl.envs.actions import checked_actions
+from sgrl.envs.bounds import MAX_ENVS, MAX_THREADS, checked_episode_steps, whole_number
 from sgrl.envs.locomotion import Flags, Part, Rows
 from sgrl.envs.observation import FEATURES
 from sgrl.envs.options import parse_options, parse_seeds
@@ -65,16 +66,12 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         resolved = resolve_bodies(bodies)
         if not resolved:
             raise ValueError("a vector environment needs at least one body")
-        if envs_per_body < 1:
-            raise ValueError(f"envs_per_body must be 1 or more, not {envs_per_body}")
+        each = MAX_ENVS // len(resolved)
+        envs_per_body = whole_number("envs_per_body", envs_per_body, 1, each)
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"unknown render_mode {render_mode!r}; there are rgb_array and None")
-        if max_episode_steps is not None and (
-            not isinstance(max_episode_steps, int) or max_episode_steps < 1
-        ):
-            raise ValueError(f"max_episode_steps must be 1 or more, or None: {max_episode_steps}")
-        if threads < 0:
-            raise ValueError(f"threads must be 0 (all cores) or more, not {threads}")
+        max_episode_steps = checked_episode_steps(max_episode_steps)
+        threads = whole_number("threads", threads, 0, MAX_THREADS, " (0: all cores)")
         check_frame_size(width, height)
         tasks = [fit_task(body, task, variant, yaw) for body in resolved]
         self._settings: dict[str, Any] = {
@@ -128,8 +125,11 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
 
     def split(self, padded: NDArray[Any]) -> list[NDArray[Any]]:
         """Observations (num_envs, ...) as one array per body, (envs_per_body, its limbs * 41)."""
-        if len(padded) != self.num_envs:
-            raise ValueError(f"{self.num_envs} environments have as many rows, not {len(padded)}")
+        expected = (self.num_envs, self.limb_mask.shape[1] * FEATURES)
+        if np.shape(padded) != expected:
+            raise ValueError(
+                f"the observations to split must have shape {expected}, not {np.shape(padded)}"
+            )
         return [padded[part.rows, : part.body.num_limbs * FEATURES] for part in self.parts]
 
     def join_actions(self, actions: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
@@ -208,11 +208,8 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
 
     def get_data(self, row: int) -> mujoco.MjData:
         """Positions and velocities of an environment; changing this data changes nothing."""
-        index = self.body_index[row]
-        batch = self._stepper.batches[index]
-        data = batch.get_data(row - self.parts[index].start)
-        mujoco.mj_step1(batch.model, data)
-        return data
+        row = whole_number("the row of an environment", row, 0, self.num_envs - 1)
+        return self._stepper.get_data(row)
 
     def get_state(self) -> dict[str, NDArray[Any]]:
         """Everything that the coming steps depend on, as arrays; `set_state` goes back to it."""
@@ -222,7 +219,7 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
 
     def set_state(self, state: dict[str, NDArray[Any]]) -> Observations:
         """Continue, to the bit, from where `get_state` was taken; returns the observations."""
-        if not np.array_equal(state["bodies"], self._body_names()):
+        if not np.array_equal(state.get("bodies", ()), self._body_names()):
             raise ValueError(
                 "this state was taken from other bodies or another number of environments"
             )

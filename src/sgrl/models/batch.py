@@ -26,8 +26,11 @@ from sgrl.envs.observation import (
 from sgrl.models.layout import BatchLayout, layout_of
 from sgrl.models.observed import observed_products
 from sgrl.morphology import Morphology
+from sgrl.vector_math import warm_up
 
 __all__ = ["BatchLayout", "LimbBatch", "layout_of"]
+
+warm_up()
 
 
 class Source(NamedTuple):

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+LARGEST = 1e10
+"""Every coordinate, velocity and angle stays below: MuJoCo takes a larger number for a simulation
+that has blown up."""
 FAR_TARGET = (10_000.0, 10_000.0)
 """Metres; v1: so far that its direction never changes."""
 NEAR_TARGET = (10.0, 20.0)
@@ -95,5 +98,7 @@ class Task:
     def __post_init__(self) -> None:
         if not 0 <= self.far_episodes <= 1:
             raise ValueError(f"far_episodes is a share from 0 to 1, not {self.far_episodes}")
-        if self.yaw is not None and not math.isfinite(self.yaw):
-            raise ValueError(f"yaw must be a finite angle in radians, not {self.yaw}")
+        if self.yaw is not None and not abs(self.yaw) < LARGEST:
+            raise ValueError(
+                f"yaw must be a finite angle in radians, below {LARGEST:g}, not {self.yaw}"
+            )
