@@ -46,3 +46,19 @@ def test_the_package_runs_as_a_module() -> None:
     command = [sys.executable, "-m", "sgrl", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, f"sgrl {sgrl.__version__}\n"), done.stderr
+
+
+def test_a_version_is_listed_once() -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    assert len(CONSTRAINTS) == sum(not line.startswith("#") for line in lines)
+
+
+def test_every_target_that_is_spoken_of_is_in_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    assert set(phony.split()) == targets
+    files = [*ROOT.glob(".github/**/*.*"), *ROOT.glob("*.md"), ROOT / ".ci" / "run"]
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    spoken = re.findall(r"(?:^|[`:] ?)make ([a-z]+)", text, re.MULTILINE)
+    assert set(spoken) <= targets
