@@ -51,6 +51,18 @@ def test_import_is_quick() -> None:
     assert ours < 3 * theirs, f"{ours:.2f} s against {theirs:.2f} s"
 
 
+def test_a_mujoco_without_batches_is_answered_with_what_to_install() -> None:
+    script = """
+import sys
+sys.modules["mujoco.batch"] = None
+try:
+    import sgrl
+except ImportError as error:
+    print(error)
+"""
+    assert "pip install 'mujoco>=4.0,<5'" in run_python(script)
+
+
 def test_public_names_exist() -> None:
     assert len(set(sgrl.__all__)) == len(sgrl.__all__)
     for name in sgrl.__all__:

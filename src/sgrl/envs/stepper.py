@@ -12,7 +12,6 @@ from typing import Any
 
 import mujoco
 import numpy as np
-from mujoco.batch import Batch, SimulationError
 from numpy.typing import NDArray
 
 from sgrl.envs.locomotion import PHYSICS_FIELDS, Flags, Locomotion, Rows, StepResult
@@ -22,6 +21,14 @@ from sgrl.envs.single import DIVERGENCE_WARNINGS
 from sgrl.morphology import Morphology, compile_model
 from sgrl.morphology.body import PHYSICS_STEPS
 from sgrl.morphology.task import Task
+
+try:
+    from mujoco.batch import Batch, SimulationError
+except ModuleNotFoundError as error:
+    raise ImportError(
+        f"sgrl needs mujoco.batch, which MuJoCo {mujoco.__version__} does not have: "
+        "pip install 'mujoco>=4.0,<5'"
+    ) from error
 
 Observations = NDArray[np.float32]
 
