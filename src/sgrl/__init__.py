@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sgrl.models.methods import register_method
     from sgrl.models.plugins import trust
     from sgrl.training.policy import load_policy
+    from sgrl.viewer.live import view
 
 
 def __getattr__(name: str) -> Any:
@@ -36,6 +37,10 @@ def __getattr__(name: str) -> Any:
         from sgrl.models.plugins import trust
 
         return trust
+    if name == "view":
+        from sgrl.viewer.live import view
+
+        return view
     raise AttributeError(f"module 'sgrl' has no attribute {name!r}")
 
 
@@ -50,4 +55,5 @@ __all__ = [
     "make_vec",
     "register_method",
     "trust",
+    "view",
 ]

@@ -69,7 +69,7 @@ def demo(
     print(f"\nafter training: {_return_of(load_policy(run.path), body)}")
     curve, video = out / "curve.png", out / "behind.mp4"
     draw_curve(run, curve)
-    simulation = Simulation(load_driver(str(run.path)), [own], seed=seed)
+    simulation = Simulation(load_driver(run.path), [own], seed=seed)
     simulation.aim_behind(BEHIND)
     write_video(video, rollout_frames(simulation, seconds, size=480))
     sgrl = Path(sys.argv[0])

@@ -13,7 +13,7 @@ from sgrl.viewer.driver import Driven, Driver
 class Still(Driver):
     """Does nothing, and counts for how many robots."""
 
-    title = "nothing"
+    name = "nothing"
 
     def __init__(self) -> None:
         self.calls: list[int] = []

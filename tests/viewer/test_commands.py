@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -75,7 +76,7 @@ def test_view_serves_a_page_until_it_is_stopped(
         first, second = process.stdout.readline(), process.stdout.readline()
     port = first.split()[-1]
     assert first == f"port {taken} is in use; taking {port}\n"
-    shown = re.fullmatch(r"set, 100 steps at (http://\S+) \(Ctrl-C stops it\)\n", second)
+    shown = re.fullmatch(rf"{policy.name} at (http://\S+) \(Ctrl-C stops it\)\n", second)
     assert shown is not None
     assert re.fullmatch(rf"http://127\.0\.0\.1:{port}/[\w-]{{32}}/", shown[1])
     page = urllib.request.urlopen(shown[1], timeout=60)
@@ -88,8 +89,39 @@ def test_view_serves_a_page_until_it_is_stopped(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="how browsers are found")
+@pytest.mark.parametrize("opens", [True, False])
+def test_the_browser_is_opened(tmp_path: Path, policy: Path, opens: bool) -> None:
+    browser, opened = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.draft && mv {opened}.draft {opened}\n')
+    browser.chmod(0o755)
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "sgrl.cli", "view", policy, "--port", "8770"]
+        + ["--no-open"] * (not opens),
+        env={**os.environ, "BROWSER": str(browser), "DISPLAY": ":99"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    said = process.stdout.readline()
+    address = re.search(r"http://[\w.:]+/", said)
+    assert address is not None, said
+    end = time.monotonic() + 60
+    while opens and not opened.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    if opens:
+        page = urllib.request.urlopen(opened.read_text().strip(), timeout=60)
+        assert page.geturl().startswith(address[0])
+        assert f"<title>{policy.name} · sgrl</title>".encode() in page.read()
+        page.close()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert opened.exists() == opens
+
+
 def test_another_address_is_warned_of(tmp_path: Path) -> None:
-    process = started("--host", "0.0.0.0", "--port", "8790", cwd=tmp_path)
+    process = started("random", "--host", "0.0.0.0", "--port", "8790", cwd=tmp_path)
     assert process.stderr is not None
     warning = process.stderr.readline()
     process.send_signal(signal.SIGINT)
@@ -103,7 +135,7 @@ def test_replay(
 ) -> None:
     wanted = ("--body", HOPPER, WALKER, "--seconds", "0.4", "-o", "new/out.html")
     assert run("replay", policy, *wanted) == ""
-    assert capsys.readouterr().out == "wrote new/out.html: 10 frames of set, 100 steps\n"
+    assert capsys.readouterr().out == f"wrote new/out.html: 10 frames of {policy.name}\n"
     page = (tmp_path / "new" / "out.html").read_text(encoding="utf-8")
     assert "__VISER_EMBED_DATA__" in page
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
@@ -115,7 +147,7 @@ def test_video(
 ) -> None:
     wanted = ("--body", HOPPER, WALKER, "--seconds", "0.8", "--size", "64", "-o", f"out{suffix}")
     assert run("video", policy, *wanted) == ""
-    assert capsys.readouterr().out == f"wrote out{suffix}: 0.8 s of set, 100 steps\n"
+    assert capsys.readouterr().out == f"wrote out{suffix}: 0.8 s of {policy.name}\n"
     frames, seconds = imageio_ffmpeg.count_frames_and_secs(f"out{suffix}")
     assert frames == 20
     assert seconds == pytest.approx(0.8, abs=0.05)
@@ -124,19 +156,19 @@ def test_video(
 def test_a_random_policy_needs_no_run(
     run: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("video", "--seconds", "0.08", "--size", "64") == ""
+    assert run("video", "random", "--seconds", "0.08", "--size", "64") == ""
     assert capsys.readouterr().out == "wrote video.mp4: 0.08 s of random actions\n"
     assert Path("video.mp4").stat().st_size > 500
 
 
 def test_without_opengl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MUJOCO_GL", "disable")
-    done = sgrl("video", "--seconds", "0.1", cwd=tmp_path)
+    done = sgrl("video", "random", "--seconds", "0.1", cwd=tmp_path)
     assert_one_line_error(done, 1, "no OpenGL", "apt-get install libegl1")
     assert not list(tmp_path.iterdir())
-    done = sgrl("replay", "--seconds", "0.1", cwd=tmp_path)
+    done = sgrl("replay", "random", "--seconds", "0.1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    process = started("--port", "8795", cwd=tmp_path)
+    process = started("random", "--port", "8795", cwd=tmp_path)
     assert process.stdout is not None
     assert "http://127.0.0.1:" in process.stdout.readline()
     process.send_signal(signal.SIGINT)
@@ -171,7 +203,7 @@ def test_policies_say_which_bodies_they_can_drive(
     tmp_path: Path, monolithic: Path, run: Callable[..., str], command: str
 ) -> None:
     said = run(command, monolithic, "--body", WALKER)
-    assert said == f"sgrl: monolithic, 100 steps can't drive {WALKER}; it can drive {HOPPER}"
+    assert said == f"sgrl: {monolithic.name} can't drive {WALKER}; it can drive {HOPPER}"
     assert not list(tmp_path.iterdir())
 
 
@@ -179,16 +211,16 @@ def test_policies_say_which_bodies_they_can_drive(
     ("arguments", "words"),
     [
         (("view", "runs/none"), ("there is no run runs/none",)),
-        (("view", "--body", "3d_cheeta_14_full"), ("did you mean 3d_cheetah_14_full",)),
-        (("view", "--body", "3d_cwhh++"), ("1 to 8 bodies at once, not 23",)),
-        (("view", "--port", "70000"), ("from 1 to 65535, not 70000",)),
-        (("view", "--host", "192.0.2.7"), ("can't listen on 192.0.2.7",)),
-        (("replay", "--seconds", "0"), ("--seconds must be more than 0",)),
-        (("replay", "--seconds", "nan"), ("--seconds must be more than 0",)),
-        (("replay", "-o", "out.mp4"), ("out.mp4: a replay is an .html file",)),
-        (("video", "--seconds", "1e9"), ("at most 600",)),
-        (("video", "--size", "33"), ("an even number from 32 to 2048, not 33",)),
-        (("video", "-o", "out.avi"), ("out.avi: a video is one of .mp4, .gif",)),
+        (("view", "random", "--body", "3d_cheeta_14_full"), ("did you mean 3d_cheetah_14_full",)),
+        (("view", "random", "--body", "3d_cwhh++"), ("1 to 8 bodies at once, not 23",)),
+        (("view", "random", "--port", "70000"), ("from 1 to 65535, not 70000",)),
+        (("view", "random", "--host", "192.0.2.7"), ("can't listen on 192.0.2.7",)),
+        (("replay", "random", "--seconds", "0"), ("--seconds must be more than 0",)),
+        (("replay", "random", "--seconds", "nan"), ("--seconds must be more than 0",)),
+        (("replay", "random", "-o", "out.mp4"), ("out.mp4: a replay is an .html file",)),
+        (("video", "random", "--seconds", "1e9"), ("at most 600",)),
+        (("video", "random", "--size", "33"), ("an even number from 32 to 2048, not 33",)),
+        (("video", "random", "-o", "out.avi"), ("out.avi: a video is one of .mp4, .gif",)),
     ],
 )
 def test_what_can_not_be_done_is_said(
@@ -204,9 +236,9 @@ def test_what_can_not_be_done_is_said(
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("view", ("[RUN]", "--body", "--port", "--host")),
-        ("replay", ("[RUN]", "--body", "--out", "-o", "--seconds")),
-        ("video", ("[RUN]", "--body", "--out", "-o", "--seconds", "--size")),
+        ("view", ("[RUN]", "--bodies", "--body", "--port", "--host", "--no-open")),
+        ("replay", ("[RUN]", "--bodies", "--body", "--out", "-o", "--seconds")),
+        ("video", ("[RUN]", "--bodies", "--body", "--out", "-o", "--seconds", "--size")),
     ],
 )
 def test_help(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sgrl import load_policy
 from sgrl.envs.single import LocomotionEnv
-from sgrl.morphology import TABLE, Morphology, get_body
+from sgrl.morphology import TABLE, Morphology, get_body, get_collection
 from sgrl.viewer.driver import PolicyDriver, RandomDriver, load_driver
 from tests.training.untrained import HOPPER, WALKER, untrained_run
 
@@ -83,16 +83,29 @@ def test_methods_without_attention_say_so(tmp_path: Path, method: str) -> None:
     run, _ = untrained_run(tmp_path, method=method)
     driver = load_driver(run.path)
     assert not driver.has_attention
-    with pytest.raises(ValueError, match=f"{method}, 100 steps has no attention"):
+    with pytest.raises(ValueError, match="run has no attention"):
         driver.attention(seen([get_body(HOPPER)]))
 
 
 def test_what_a_policy_can_drive(tmp_path: Path) -> None:
     run, _ = untrained_run(tmp_path)
     driver = load_driver(run.path)
-    assert list(driver.bodies())[:2] == [HOPPER, WALKER], "those of the training first"
+    families = [body.family for body in driver.bodies().values()]
+    assert list(dict.fromkeys(families)) == ["hopper", "walker", "humanoid", "cheetah"]
+    assert families == sorted(families, key=list(dict.fromkeys(families)).index), "in groups"
+    assert next(iter(driver.bodies())) == "3d_hopper_5_full", "the full body before others"
     assert sorted(driver.bodies()) == sorted(entry.name for entry in TABLE)
     driver.check([CUT])
+
+
+def test_what_to_open_with() -> None:
+    driver = RandomDriver()
+    assert [body.name for body in driver.best_bodies()] == ["3d_cheetah_14_full"]
+    driver.trained_on = tuple(map(get_body, get_collection("3d_cwhh++").train))
+    best = {"3d_cheetah_14_full", "3d_walker_7_full", "3d_humanoid_9_full", "3d_hopper_5_full"}
+    assert {body.name for body in driver.best_bodies()} == best
+    driver.trained_on = (get_body("3d_walker_5_foot"),)
+    assert driver.best_bodies() == driver.trained_on
 
 
 def test_a_monolithic_policy_says_which_body_it_can_drive(tmp_path: Path) -> None:
@@ -110,8 +123,7 @@ def test_a_policy_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_chance_holds_an_action_for_a_while() -> None:
-    driver = load_driver(None)
-    assert isinstance(driver, RandomDriver)
+    driver = RandomDriver()
     assert len(driver.bodies()) == 29
     walker, cheetah = seen([get_body("3d_walker_7_full"), get_body("3d_cheetah_14_full")])
     # 0.2 s are 25 steps of a walker and 5 of a cheetah, whoever acts beside it.

@@ -10,9 +10,10 @@ import pytest
 
 pytest.importorskip("viser")
 from sgrl.envs.observation import split
-from sgrl.morphology import get_body
+from sgrl.morphology import body_names, get_body
 from sgrl.viewer.driver import Driver, load_driver
 from sgrl.viewer.robot import Robot
+from sgrl.viewer.stage import CAMERA
 from tests.training.untrained import untrained_run
 from tests.viewer.watching import (
     CHEETAH,
@@ -20,7 +21,7 @@ from tests.viewer.watching import (
     SIZE,
     WALKER,
     Viewer,
-    coloured,
+    colored,
     has_moved,
     held,
     picture,
@@ -126,7 +127,7 @@ def test_another_body(view: View) -> None:
     viewer, page, _ = view
 
     def drawn(family: str, other: str) -> bool:
-        return coloured(page, family).sum() > 100 and coloured(page, other).sum() < 20
+        return colored(page, family).sum() > 100 and colored(page, other).sum() < 20
 
     become(viewer, page, CHEETAH)
     wait_for(lambda: drawn("cheetah", "walker"), page, "the cheetah alone to be drawn")
@@ -181,15 +182,68 @@ def test_pause_push_reset_and_slow_motion(view: View) -> None:
     wait_for(lambda: viewer.page.pace.speed == 1, page, "real time")
 
 
-@pytest.mark.parametrize("colouring", ["action", "attention"])
-def test_limbs_are_coloured_by_what_the_policy_does(view: View, colouring: str) -> None:
+@pytest.mark.parametrize("coloring", ["action", "attention"])
+def test_limbs_are_colored_by_what_the_policy_does(view: View, coloring: str) -> None:
     viewer, page, _ = view
     become(viewer, page, WALKER)
-    choose(page, "body", colouring)
-    wait_for(lambda: viewer.page.panel.colouring == colouring, page, "the colouring")
-    wait_for(lambda: coloured(page, "walker").sum() < 20, page, "other colours")
-    choose(page, colouring, "body")
-    wait_for(lambda: coloured(page, "walker").sum() > 100, page, "its own colour")
+    choose(page, "body", coloring)
+    wait_for(lambda: viewer.page.panel.coloring == coloring, page, "the coloring")
+    wait_for(lambda: colored(page, "walker").sum() < 20, page, "other colors")
+    choose(page, coloring, "body")
+    wait_for(lambda: colored(page, "walker").sum() > 100, page, "its own color")
+
+
+def test_the_page_says_whose_policy_it_is(view: View, driver: Driver) -> None:
+    _, page, _ = view
+    page.get_by_text(f"{driver.name} (set, 100 steps), trained on 2 bodies").wait_for()
+
+
+def test_keys(view: View) -> None:
+    viewer, page, _ = view
+    become(viewer, page, CHEETAH)
+    with held(viewer, page) as robot:
+        page.mouse.click(380, 20)  # on the sky: the scene has the keyboard
+        before = robot.target
+        page.keyboard.press("j")
+        wait_for(lambda: has_moved(robot, before), page, "a target to the left")
+        assert robot.distance == pytest.approx(8.0, abs=0.01)
+        left = np.array([CAMERA[1], -CAMERA[0]])  # of who looks from there at the origin
+        away = (robot.target - robot.place) / robot.distance
+        assert away @ left / np.hypot(*left) > 0.99
+        page.keyboard.press("c")
+        page.get_by_text("full action").wait_for()
+        page.keyboard.press("c")
+        page.get_by_text("2 times an even share").wait_for()
+        page.keyboard.press("c")
+        wait_for(lambda: viewer.page.panel.coloring == "body", page, "the body's color")
+    page.keyboard.press("p")
+    wait_for(lambda: page.get_by_role("checkbox", name="Pause").is_checked(), page, "the pause")
+    page.keyboard.press("p")
+    wait_for(lambda: not viewer.page.panel.paused, page, "it to go on")
+    page.keyboard.press("g")
+    wait_for(lambda: not viewer.simulation.roams, page, "targets to stay")
+    page.keyboard.press("g")
+
+
+def test_bodies_by_family(view: View) -> None:
+    viewer, page, _ = view
+    robot = become(viewer, page, CHEETAH)
+
+    def listed() -> set[str]:
+        page.get_by_role("combobox", name="Body").click()
+        page.get_by_role("option", name="3d_walker_7_full", exact=True).wait_for()
+        return set(page.get_by_role("option").all_inner_texts())
+
+    assert set(body_names()) <= listed()
+    page.keyboard.press("Escape")
+    choose(page, "all", "walker")
+    walkers = {name for name in body_names() if get_body(name).family == "walker"}
+    wait_for(lambda: set(viewer.page.panel._body.options) == {*walkers, CHEETAH}, page, "the list")
+    assert viewer.simulation.robots[0] is robot
+    assert walkers <= listed()
+    page.keyboard.press("Escape")
+    choose(page, "walker", "all")
+    wait_for(lambda: len(viewer.page.panel._body.options) == 29, page, "all bodies")
 
 
 def test_several_robots(view: View) -> None:

@@ -16,7 +16,8 @@ WALKER, HOPPER = get_body("3d_walker_7_full"), get_body("3d_hopper_5_full")
 
 
 class Trained(Still):
-    title = "set, 5 steps"
+    name = "walker-1"
+    details = "set, 5 steps"
     trained_on = (WALKER,)
 
 
@@ -26,7 +27,7 @@ def words(html: str) -> str:
 
 def test_the_title_says_what_drives() -> None:
     assert "no policy was given" in readout.title(Still())
-    assert readout.title(Trained()) == "**set, 5 steps**, trained on 3d_walker_7_full"
+    assert readout.title(Trained()) == "**walker-1** (set, 5 steps), trained on 3d_walker_7_full"
     several = Trained()
     several.trained_on = (WALKER, HOPPER)
     assert readout.title(several).endswith("trained on 2 bodies")
@@ -60,6 +61,27 @@ def test_numbers_of_each_robot() -> None:
     assert "6 limbs, never seen in training (zero-shot)" in words(
         readout.robots(simulation.robots, first, simulation.driver)
     )
+
+
+def test_a_target_that_is_reached_is_said() -> None:
+    simulation = Simulation(Still(), [WALKER])
+    (robot,) = simulation.robots
+    assert "reached 0.0" not in words(readout.robots([robot], robot, simulation.driver))
+    simulation.aim(robot.place + np.array([0.6, 0.0]))
+    assert "1 0.0 reached 0.0" in words(readout.robots([robot], robot, simulation.driver))
+
+
+def test_a_legend_for_what_colors_mean() -> None:
+    assert readout.legend("body") == ""
+    assert words(readout.legend("action")) == "no action full action"
+    assert words(readout.legend("attention")) == "no attention 2 times an even share"
+    assert "rgb(158,168,184),rgb(222,33,41)" in readout.legend("action")
+
+
+def test_each_robot_has_its_color_in_the_table() -> None:
+    simulation = Simulation(Still(), [WALKER, WALKER, HOPPER])
+    html = readout.robots(simulation.robots, simulation.robots[0], simulation.driver)
+    assert len(set(re.findall(r"background:(rgb\([0-9,]+\))", html))) == 3
 
 
 def test_a_bar_for_each_hinge() -> None:

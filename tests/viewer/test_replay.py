@@ -14,7 +14,7 @@ from sgrl.viewer.driver import RandomDriver
 from sgrl.viewer.replay import FPS, caption, write_replay
 from sgrl.viewer.simulation import Simulation
 from tests.viewer.drivers import Still
-from tests.viewer.watching import CHEETAH, COARSE, PATIENCE, SIZE, coloured, picture, wait_for
+from tests.viewer.watching import CHEETAH, COARSE, PATIENCE, SIZE, colored, picture, wait_for
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -33,7 +33,7 @@ def test_a_replay_plays_from_disk_and_offline(browser: Browser, tmp_path: Path) 
         page.set_default_timeout(1000 * PATIENCE)
         page.on("websocket", lambda socket: asked.append(socket.url))
         page.goto(path.as_uri() + COARSE)
-        wait_for(lambda: coloured(page, "cheetah").sum() > 100, page, "the cheetah")
+        wait_for(lambda: colored(page, "cheetah").sum() > 100, page, "the cheetah")
         clock = page.locator("[role=slider]").first
         start, before = picture(page), clock.get_attribute("aria-valuenow")
         wait_for(lambda: clock.get_attribute("aria-valuenow") != before, page, "time to pass")

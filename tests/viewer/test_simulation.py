@@ -7,7 +7,7 @@ import pytest
 
 from sgrl.envs.observation import split
 from sgrl.envs.task import REACH_DISTANCE
-from sgrl.morphology import Morphology, body_names, get_body
+from sgrl.morphology import FAMILIES, Morphology, body_names, get_body
 from sgrl.viewer.driver import RandomDriver
 from sgrl.viewer.robot import Place, Robot
 from sgrl.viewer.shapes import lowest_point
@@ -79,6 +79,29 @@ def test_a_group_keeps_its_formation_at_a_target() -> None:
     assert gaps.min() >= SPACING - 1e-9
     homes = np.array([robot.home for robot in simulation.robots])
     assert np.allclose(targets - targets[0], homes - homes[0])
+    simulation.aim(np.array([1.0, 2.0]), simulation.robots[2])
+    assert np.allclose(simulation.robots[2].target, (1.0, 2.0))
+    targets = np.array([robot.target for robot in simulation.robots])
+    assert np.allclose(targets - targets[0], homes - homes[0])
+
+
+def test_a_target_in_a_direction_of_one_robot() -> None:
+    simulation = Simulation(Still(), [WALKER] * 3)
+    second = simulation.robots[1]
+    simulation.aim_towards(second, np.pi / 2, 8.0)
+    assert np.allclose(second.target - second.place, (0.0, 8.0))
+    gaps = np.array([r.target - second.target - r.home + second.home for r in simulation.robots])
+    assert np.allclose(gaps, 0)
+
+
+def test_every_robot_has_a_color_of_its_own() -> None:
+    simulation = Simulation(Still(), [WALKER] * MAX_ROBOTS)
+    assert simulation.robots[0].color == FAMILIES["walker"].color[:3]
+    assert len({robot.color for robot in simulation.robots}) == MAX_ROBOTS
+    simulation.replace(simulation.robots[3], CHEETAH)
+    assert simulation.robots[3].color == FAMILIES["cheetah"].color[:3]
+    simulation.remove(simulation.robots[0])
+    assert simulation.add(WALKER).color == FAMILIES["walker"].color[:3]
 
 
 def test_a_target_behind_each_robot() -> None:
@@ -165,16 +188,16 @@ def test_or_stays_down() -> None:
     assert robot.clock == pytest.approx(2.0)
 
 
-@pytest.mark.parametrize("stays", [False, True])
-def test_a_target_that_is_reached(stays: bool) -> None:
-    simulation = Simulation(Still(), [WALKER])
-    simulation.target_stays = stays
+@pytest.mark.parametrize("roams", [True, False])
+def test_a_target_that_is_reached(roams: bool) -> None:
+    simulation = Simulation(Still(), [WALKER], roams=roams)
     (robot,) = simulation.robots
     goal = robot.place + np.array([0.6 * REACH_DISTANCE, 0.0])
     simulation.aim(goal)
     simulation.advance(0.08)
     assert robot.reached == 1, "once, though it is there for ten steps"
-    if stays:
+    assert robot.is_at_target != roams
+    if not roams:
         assert np.allclose(robot.target, goal)
         assert observed_direction(robot)[0] > 0.9
     else:
@@ -182,8 +205,7 @@ def test_a_target_that_is_reached(stays: bool) -> None:
 
 
 def test_a_target_that_stays_also_if_the_robot_falls_on_it() -> None:
-    simulation = Simulation(Still(), [WALKER])
-    simulation.target_stays = True
+    simulation = Simulation(Still(), [WALKER], roams=False)
     (robot,) = simulation.robots
     goal = robot.place + np.array([0.1, 0.05])
     simulation.aim(goal)
@@ -246,7 +268,7 @@ def test_what_can_not_be_cut() -> None:
 
 def test_a_policy_for_one_body_keeps_its_limbs() -> None:
     class OnlyWalkers(Still):
-        title = "a walker's policy"
+        name = "a walker's policy"
         takes_any_body = False
         trained_on = (WALKER,)
 

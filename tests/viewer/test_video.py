@@ -16,7 +16,7 @@ SIZE = 128
 CHEETAH, HUMANOID = "3d_cheetah_14_full", "3d_humanoid_9_full"
 
 
-def coloured(frame: Frame, family: str) -> NDArray[np.bool_]:
+def colored(frame: Frame, family: str) -> NDArray[np.bool_]:
     """Pixels of a family's hue in any light, (height, width)."""
     pixels = frame.astype(float) / 255
     hue = pixels - pixels.mean(axis=-1, keepdims=True)
@@ -33,7 +33,7 @@ def test_the_robot_is_in_every_frame() -> None:
     for frame in frames:
         assert frame.shape == (SIZE, SIZE, 3)
         assert frame.std() > 10, "not blank"
-        rows, columns = np.nonzero(coloured(frame, "cheetah"))
+        rows, columns = np.nonzero(colored(frame, "cheetah"))
         assert len(rows) > 60
         assert 0.2 * SIZE < rows.mean() < 0.8 * SIZE
         assert 0.2 * SIZE < columns.mean() < 0.8 * SIZE
@@ -46,7 +46,7 @@ def test_several_bodies_are_tiled() -> None:
     assert frame.shape == (2 * SIZE, 2 * SIZE, 3)
     for place, family in enumerate(("cheetah", "humanoid", "walker")):
         y, x = place // 2 * SIZE, place % 2 * SIZE
-        assert coloured(frame[y : y + SIZE, x : x + SIZE], family).sum() > 60
+        assert colored(frame[y : y + SIZE, x : x + SIZE], family).sum() > 60
     assert not frame[SIZE:, SIZE:].any()
 
 

@@ -111,7 +111,7 @@ def opened(context: BrowserContext, viewer: Viewer) -> Page:
     page.set_default_timeout(1000 * PATIENCE)
     page.goto(viewer.url)
     family = viewer.simulation.robots[0].whole.family
-    wait_for(lambda: coloured(page, family).sum() > 100, page, f"the {family} to be drawn")
+    wait_for(lambda: colored(page, family).sum() > 100, page, f"the {family} to be drawn")
     return page
 
 
@@ -122,7 +122,7 @@ def picture(page: Page) -> NDArray[np.uint8]:
     return np.asarray(Image.open(BytesIO(page.screenshot(clip=part))).convert("RGB"))
 
 
-def coloured(page: Page, family: str) -> NDArray[np.bool_]:
+def colored(page: Page, family: str) -> NDArray[np.bool_]:
     """Pixels of a family's hue in any light, (height, width); ground and sky are grey."""
     pixels = picture(page).astype(float) / 255
     hue = pixels - pixels.mean(axis=-1, keepdims=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgrl.envs.observation import FEATURES
-from sgrl.morphology import Morphology, body_names, get_body
+from sgrl.morphology import FAMILIES, Morphology, body_names, get_body
 
 if TYPE_CHECKING:
     from sgrl.models.batch import LimbBatch
@@ -36,7 +36,9 @@ class Driven(Protocol):
 class Driver(ABC):
     """From what several robots observe to what all of them do."""
 
-    title: str
+    name: str
+    """What it is called: the run or the policy."""
+    details: str = ""
     """What it is, in a few words."""
     trained_on: tuple[Morphology, ...] = ()
     takes_any_body: bool = True
@@ -49,27 +51,40 @@ class Driver(ABC):
 
     def attention(self, robots: Sequence[Driven]) -> list[Array]:
         """How much each limb is listened to by the others, (limbs,) with a sum of 1, of each."""
-        raise ValueError(f"{self.title} has no attention to show")
+        raise ValueError(f"{self.name} has no attention to show")
 
     def bodies(self) -> dict[str, Morphology]:
-        """By name, what it was trained on and what else of the table it can drive."""
+        """By name, what it was trained on and what else of the table it can drive, by family."""
         found = {body.name: body for body in self.trained_on}
         if self.takes_any_body:
             found |= {name: get_body(name) for name in body_names() if name not in found}
-        return found
+        families = list(dict.fromkeys(body.family for body in found.values()))
+        ordered = sorted(
+            found.values(), key=lambda one: (families.index(one.family), -one.num_limbs)
+        )
+        return {body.name: body for body in ordered}
+
+    def best_bodies(self) -> tuple[Morphology, ...]:
+        """What to open with: of each family that it was trained on, the body with most limbs."""
+        families = dict.fromkeys(body.family for body in self.trained_on)
+        largest = (
+            max((b for b in self.trained_on if b.family == family), key=lambda b: b.num_limbs)
+            for family in families
+        )
+        return tuple(largest) or (FAMILIES["cheetah"].body,)
 
     def check(self, bodies: Iterable[Morphology]) -> None:
         """Refuse bodies that it can't drive, and say which it can."""
         for body in bodies:
             if not self.takes_any_body and body not in self.trained_on:
                 names = ", ".join(known.name for known in self.trained_on)
-                raise ValueError(f"{self.title} can't drive {body.name}; it can drive {names}")
+                raise ValueError(f"{self.name} can't drive {body.name}; it can drive {names}")
 
 
 class RandomDriver(Driver):
     """Random actions, each held for a while so that something moves."""
 
-    title = "random actions"
+    name = "random actions"
 
     def __init__(self, seed: int = 0, hold: float = 0.2) -> None:
         """`hold`: seconds."""
@@ -100,7 +115,8 @@ class PolicyDriver(Driver):
         from sgrl.models.set import Set
         from sgrl.models.swat import Swat
 
-        self.title = f"{policy.method}, {policy.checkpoint:,} steps"
+        self.name = policy.run.resolve().name
+        self.details = f"{policy.method}, {policy.checkpoint:,} steps"
         self.trained_on = policy.bodies
         self.actor = policy.actor
         self.normaliser = policy.normaliser
@@ -160,10 +176,8 @@ class PolicyDriver(Driver):
         return LimbBatch.from_padded(observed, tuple(bodies.values()), row_body)
 
 
-def load_driver(policy: str | Path | None, seed: int = 0) -> Driver:
-    """The driver of a run or of a policy's name; random actions if there is none."""
-    if policy is None:
-        return RandomDriver(seed)
+def load_driver(policy: str | Path) -> Driver:
+    """The driver of a run or of a policy's name."""
     from sgrl.training.policy import load_policy
 
     return PolicyDriver(load_policy(policy))

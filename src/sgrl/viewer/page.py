@@ -11,7 +11,9 @@ from collections.abc import Callable
 
 import viser
 
-from sgrl.viewer.colours import Colours, action_colours, attention_colours, body_colours
+from sgrl.viewer import readout
+from sgrl.viewer.keys import bind_keys
+from sgrl.viewer.limb_colors import Colors, action_colors, attention_colors, body_colors
 from sgrl.viewer.pace import Pace
 from sgrl.viewer.panel import Panel
 from sgrl.viewer.simulation import Simulation, ground_point
@@ -38,15 +40,16 @@ class Page:
         self.pace = Pace()
         self.stage = Stage(server, len(simulation.robots))
         self.panel = Panel(server, simulation, self.pace, self.do)
+        bind_keys(server.gui, simulation, self.panel, self.do)
         self._server = server
         self._frames = 0
-        self._colours: list[Colours] = []
+        self._colors: list[Colors] = []
 
         @server.scene.on_click()
         def _(event: viser.SceneClickEvent) -> None:
             place = ground_point(event.ray_origin, event.ray_direction)
             if place is not None:
-                self.do(lambda: simulation.aim(self.stage.to_world(place)))
+                self.do(lambda: simulation.aim(self.stage.to_world(place), self.panel.selected))
 
     def do(self, wish: Callable[[], None]) -> None:
         """Have something done between two frames; from any thread."""
@@ -70,11 +73,11 @@ class Page:
         if not self.panel.paused:
             self.simulation.advance(self.pace.due())
         robots = self.simulation.robots
-        labels = [f"{i}" for i in range(1, len(robots) + 1)] if len(robots) > 1 else []
+        labels = [readout.name(*one) for one in enumerate(robots, 1)] if len(robots) > 1 else []
         with self._server.atomic():
             self.stage.draw(
                 robots,
-                self._limb_colours(),
+                self._limb_colors(),
                 follow=self.panel.selected if self.panel.follows else None,
                 labels=labels,
             )
@@ -102,14 +105,14 @@ class Page:
         for client in self._server.get_clients().values():
             client.add_notification(title, text, auto_close_seconds=8)
 
-    def _limb_colours(self) -> list[Colours]:
+    def _limb_colors(self) -> list[Colors]:
         robots = self.simulation.robots
-        if self.panel.colouring == "action":
-            return [action_colours(robot.limb_actions) for robot in robots]
-        if self.panel.colouring == "attention":
+        if self.panel.coloring == "action":
+            return [action_colors(robot.limb_actions) for robot in robots]
+        if self.panel.coloring == "attention":
             # Dear, and it changes slowly enough.
             sizes = [robot.body.num_limbs for robot in robots]
-            if self._frames % 3 == 0 or sizes != [len(colours) for colours in self._colours]:
-                self._colours = [attention_colours(one) for one in self.simulation.attention()]
-            return self._colours
-        return [body_colours(robot.body) for robot in robots]
+            if self._frames % 3 == 0 or sizes != [len(colors) for colors in self._colors]:
+                self._colors = [attention_colors(one) for one in self.simulation.attention()]
+            return self._colors
+        return [body_colors(robot.body, robot.color) for robot in robots]

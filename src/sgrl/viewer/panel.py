@@ -13,7 +13,7 @@ from typing import Any, cast
 import viser
 
 from sgrl.viewer import readout
-from sgrl.viewer.colours import Colouring
+from sgrl.viewer.limb_colors import Coloring
 from sgrl.viewer.pace import Pace
 from sgrl.viewer.robot import Robot
 from sgrl.viewer.simulation import MAX_ROBOTS, Simulation
@@ -21,11 +21,28 @@ from sgrl.viewer.simulation import MAX_ROBOTS, Simulation
 Do = Callable[[Callable[[], None]], None]
 
 HELP = "Click on the ground: the robot runs there. Drag to turn the view, scroll to zoom."
+KEYS = """
+| key | what it does |
+| :-: | --- |
+| I J K L | run away from you, left, towards you, right |
+| N | next robot |
+| B | push |
+| R | reset |
+| P | pause |
+| F | follow the robot or not |
+| G | roam or not |
+| C | color by body, action, attention |
+| W A S D Q E, arrows | move the camera |
+| Ctrl+K | search all of these |
+
+Click on the scene first if a control has the keyboard.
+"""
+ALL = "all"
 SPEEDS = {"real time": 1.0, "1/2": 0.5, "1/4": 0.25, "1/10": 0.1}
 
 
 class Panel:
-    """What is set on the page: which robot is meant, how fast it goes, how it is coloured."""
+    """What is set on the page: which robot is meant, how fast it goes, how it is colored."""
 
     def __init__(
         self, server: viser.ViserServer, simulation: Simulation, pace: Pace, do: Do
@@ -34,7 +51,7 @@ class Panel:
         """The robot that is followed, pushed, cut and replaced."""
         self.paused = False
         self.follows = True
-        self.colouring: Colouring = "body"
+        self.coloring: Coloring = "body"
         self._gui = server.gui
         self._simulation = simulation
         self._pace = pace
@@ -52,8 +69,13 @@ class Panel:
         # Those it starts with may be others, such as mirror images.
         self._bodies = simulation.driver.bodies()
         self._bodies |= {robot.whole.name: robot.whole for robot in simulation.robots}
+        families = dict.fromkeys(str(body.family) for body in self._bodies.values())
+        self._family = gui.add_dropdown(
+            "Family", (ALL, *families), visible=len(families) > 1, hint="Which bodies are listed"
+        )
+        self._on_change(self._family, self._list_bodies)
         self._body = gui.add_dropdown(
-            "Body", tuple(self._bodies), hint="All that this policy can drive"
+            "Body", tuple(self._bodies), hint="All that this policy can drive; type to search"
         )
         self._on_change(self._body, self._replace)
         self._robot = gui.add_dropdown("Robot", ("1",), hint="The one meant by all the controls")
@@ -69,6 +91,8 @@ class Panel:
         with tabs.add_tab("Actions"):
             gui.add_markdown("Of hinges x (red), y (green) and z (blue), from -1 to 1.")
             self._actions = gui.add_html("")
+        with tabs.add_tab("Keys"):
+            gui.add_markdown(KEYS)
         gui.add_markdown(HELP)
 
     def _build_drive(self) -> None:
@@ -76,17 +100,21 @@ class Panel:
         many = gui.add_button_group("Robots", ("Add", "Remove"), hint=f"Up to {MAX_ROBOTS}")
         self._on_press(many, {"Add": self._add, "Remove": self._remove})
         buttons = gui.add_button_group("Do", ("Push", "Reset"), hint="Reset: a random start")
-        self._on_press(buttons, {"Push": self._push, "Reset": simulation.reset})
+        self._on_press(buttons, {"Push": self.push, "Reset": simulation.reset})
         self._strength = gui.add_slider("Push, m/s", 0.5, 5.0, 0.5, 1.5)
-        self._on_change(gui.add_checkbox("Pause", False), self._pause)
+        self._pause_box = gui.add_checkbox("Pause", False)
+        self._on_change(self._pause_box, self._pause)
         self._on_change(gui.add_dropdown("Speed", tuple(SPEEDS)), self._slow_down)
         choices = ("body", "action") + ("attention",) * simulation.driver.has_attention
-        self._on_change(gui.add_dropdown("Colour by", choices), self._colour)
-        self._on_change(gui.add_checkbox("Follow the robot", True), self._follow)
+        self._color_by = gui.add_dropdown("Color by", choices)
+        self._on_change(self._color_by, self._color)
+        self._legend = gui.add_html("", visible=False)
+        self._follow_box = gui.add_checkbox("Follow the robot", True)
+        self._on_change(self._follow_box, self._follow)
         self._on_change(gui.add_checkbox("Get up after a fall", simulation.gets_up), self._get_up)
-        self._on_change(
-            gui.add_checkbox("Target stays when reached", simulation.target_stays), self._keep
-        )
+        hint = "A target that is reached makes way for a new one"
+        self._roam_box = gui.add_checkbox("Roam", simulation.roams, hint=hint)
+        self._on_change(self._roam_box, self._roam)
 
     def _on_change(self, handle: viser.GuiInputHandle[Any], act: Callable[[Any], None]) -> None:
         """Have `act` done with the new value when someone on the page changes it."""
@@ -109,6 +137,15 @@ class Panel:
         self.selected = self._simulation.replace(self.selected, self._bodies[name])
         self.refresh_robots()
 
+    def _list_bodies(self, family: str) -> None:
+        """List the bodies of a family, and that of the selected robot."""
+        own = self.selected.whole.name
+        bodies = self._bodies.items()
+        self._body.options = tuple(
+            name for name, body in bodies if name == own or family in (ALL, body.family)
+        )
+        _set(self._body, own)
+
     def _select(self, label: str) -> None:
         number, robots = int(label.split(":")[0]), self._simulation.robots
         if number > len(robots):
@@ -125,7 +162,8 @@ class Panel:
         self.selected = self._simulation.robots[0]
         self.refresh_robots()
 
-    def _push(self) -> None:
+    def push(self) -> None:
+        """Push the selected robot."""
         self._simulation.push(self.selected, self._strength.value)
 
     def _pause(self, paused: bool) -> None:
@@ -136,8 +174,10 @@ class Panel:
         self._pace.speed = SPEEDS[speed]
         self._pace.restart()
 
-    def _colour(self, colouring: Colouring) -> None:
-        self.colouring = colouring
+    def _color(self, coloring: Coloring) -> None:
+        self.coloring = coloring
+        self._legend.content = readout.legend(coloring)
+        self._legend.visible = coloring != "body"
 
     def _follow(self, follows: bool) -> None:
         self.follows = follows
@@ -145,8 +185,36 @@ class Panel:
     def _get_up(self, gets_up: bool) -> None:
         self._simulation.gets_up = gets_up
 
-    def _keep(self, stays: bool) -> None:
-        self._simulation.target_stays = stays
+    def _roam(self, roams: bool) -> None:
+        self._simulation.roams = roams
+
+    def toggle_pause(self) -> None:
+        """Stop time, or let it go on."""
+        _set(self._pause_box, not self.paused)
+        self._pause(not self.paused)
+
+    def toggle_follow(self) -> None:
+        """Follow the selected robot, or stay where the camera is."""
+        _set(self._follow_box, not self.follows)
+        self._follow(not self.follows)
+
+    def toggle_roaming(self) -> None:
+        """Have targets that are reached make way for new ones, or stay."""
+        _set(self._roam_box, not self._simulation.roams)
+        self._roam(not self._simulation.roams)
+
+    def next_coloring(self) -> None:
+        """Color limbs by the next of what they can be colored by."""
+        choices = self._color_by.options
+        coloring = choices[(choices.index(self.coloring) + 1) % len(choices)]
+        _set(self._color_by, coloring)
+        self._color(cast(Coloring, coloring))
+
+    def select_next(self) -> None:
+        """Select the next robot."""
+        robots = self._simulation.robots
+        self.selected = robots[(robots.index(self.selected) + 1) % len(robots)]
+        self.refresh_robots()
 
     def _cut(self, name: str, kept: bool) -> None:
         robot = self.selected
@@ -164,7 +232,7 @@ class Panel:
         self._robot.options = labels
         _set(self._robot, labels[robots.index(self.selected)])
         self._robot.visible = len(robots) > 1
-        _set(self._body, self.selected.whole.name)
+        self._list_bodies(self._family.value)
         self._show_limbs()
 
     def _show_limbs(self) -> None:

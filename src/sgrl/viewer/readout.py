@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 
 from sgrl.viewer.driver import Driver
+from sgrl.viewer.limb_colors import ACTING, ATTENDED, FULL_ATTENTION, IDLE, Coloring
 from sgrl.viewer.robot import Robot
 
 BAR = 46
 """Pixels from the middle to the end of a bar."""
-COLOURS = ("#d9534f", "#3c9d5b", "#3b77c4")
+HINGE_COLORS = ("#d9534f", "#3c9d5b", "#3b77c4")
 """Of the hinges x, y and z."""
 _STYLE = "font-size:12px;padding:0 1.2em 0 0.6em;line-height:1.5"
 
@@ -19,9 +20,34 @@ def title(driver: Driver) -> str:
     """What drives the robots, and what it has been trained on, in Markdown."""
     trained = driver.trained_on
     if not trained:
-        return f"**{escape(driver.title)}**: no policy was given"
+        return f"**{escape(driver.name)}**: no policy was given"
     on = trained[0].name if len(trained) == 1 else f"{len(trained)} bodies"
-    return f"**{escape(driver.title)}**, trained on {escape(on)}"
+    return f"**{escape(driver.name)}** ({escape(driver.details)}), trained on {escape(on)}"
+
+
+def name(number: int, robot: Robot) -> str:
+    """What floats above a robot among others."""
+    return f"{number} {robot.whole.name.removeprefix('3d_')}"
+
+
+def legend(coloring: Coloring) -> str:
+    """What the colors of limbs mean."""
+    if coloring == "body":
+        return ""
+    full, low, high = {
+        "action": (ACTING, "no action", "full action"),
+        "attention": (ATTENDED, "no attention", f"{FULL_ATTENTION:g} times an even share"),
+    }[coloring]
+    bar = f"height:8px;background:linear-gradient(90deg,{_css(IDLE)},{_css(full)})"
+    return (
+        f'<div style="{_STYLE}" data-legend><div style="{bar}"></div>'
+        f'<div style="display:flex;justify-content:space-between"><span>{low}</span>'
+        f"<span>{high}</span></div></div>"
+    )
+
+
+def _css(color: Iterable[float]) -> str:
+    return f"rgb({','.join(str(round(255 * float(channel))) for channel in color)})"
 
 
 def pace(wanted: float, achieved: float, keeps_up: bool, paused: bool) -> str:
@@ -48,13 +74,17 @@ def robots(shown: Sequence[Robot], selected: Robot, driver: Driver) -> str:
         weight = "600" if robot is selected and len(shown) > 1 else "400"
         cells = (
             f"{robot.speed:.1f}",
-            _metres(robot.distance),
+            "reached" if robot.is_at_target else _metres(robot.distance),
             f"{robot.reward:.1f}",
             f"{robot.total:.0f}",
             f"{robot.falls}",
         )
+        swatch = (
+            '<i style="display:inline-block;width:9px;height:9px;border-radius:2px;'
+            f'margin-right:5px;background:{_css(robot.color)}"></i>'
+        )
         numbers = "".join(f'<td style="text-align:right">{cell}</td>' for cell in cells)
-        rows.append(f'<tr style="font-weight:{weight}"><td>{number}</td>{numbers}</tr>')
+        rows.append(f'<tr style="font-weight:{weight}"><td>{swatch}{number}</td>{numbers}</tr>')
     table = (
         '<table style="width:100%;border-collapse:collapse;font-variant-numeric:tabular-nums">'
         f"<tr><th></th>{heads}</tr>{''.join(rows)}</table>"
@@ -78,7 +108,7 @@ def actions(robot: Robot) -> str:
     rows = []
     for name, values in zip(robot.body.limb_names[1:], robot.limb_actions[1:], strict=True):
         bars = "".join(
-            _bar(float(value), colour) for value, colour in zip(values, COLOURS, strict=True)
+            _bar(float(value), color) for value, color in zip(values, HINGE_COLORS, strict=True)
         )
         rows.append(
             '<div style="display:flex;align-items:center;gap:6px">'
@@ -88,12 +118,12 @@ def actions(robot: Robot) -> str:
     return f'<div style="{_STYLE};line-height:1.3">{"".join(rows)}</div>'
 
 
-def _bar(value: float, colour: str) -> str:
+def _bar(value: float, color: str) -> str:
     width = min(abs(value), 1.0) * BAR
     left = BAR if value >= 0 else BAR - width
     return (
         '<div style="height:4px;margin:1px 0;background:rgba(128,128,128,0.15)">'
-        f'<div style="height:4px;margin-left:{left:.0f}px;width:{width:.0f}px;background:{colour}">'
+        f'<div style="height:4px;margin-left:{left:.0f}px;width:{width:.0f}px;background:{color}">'
         "</div></div>"
     )
 

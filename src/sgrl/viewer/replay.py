@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sgrl.files import writable
-from sgrl.viewer.colours import body_colours
+from sgrl.viewer.limb_colors import body_colors
 from sgrl.viewer.robot import Robot
 from sgrl.viewer.server import start_server
 from sgrl.viewer.simulation import Simulation
@@ -32,7 +32,7 @@ def write_replay(path: Path, simulation: Simulation, seconds: float) -> int:
                 robots = simulation.robots
                 stage.draw(
                     robots,
-                    [body_colours(robot.body) for robot in robots],
+                    [body_colors(robot.body, robot.color) for robot in robots],
                     follow=robots[0],
                     labels=[caption(robot) for robot in robots],
                 )

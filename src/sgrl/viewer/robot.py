@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sgrl.envs.single import LocomotionEnv, StepTuple
 from sgrl.envs.task import REACH_DISTANCE, Variant
 from sgrl.morphology import Morphology, compile_model
+from sgrl.viewer.limb_colors import Color, robot_color
 from sgrl.viewer.shapes import Shape, lowest_point
 
 Place = NDArray[np.float64]
@@ -35,9 +36,17 @@ class Robot:
     so that robots stand side by side and one that fell gets up where it lies.
     """
 
-    def __init__(self, whole: Morphology, home: Place, variant: Variant, seed: int) -> None:
-        """`home`: where it starts, and its place in a group that runs to a target."""
+    def __init__(
+        self,
+        whole: Morphology,
+        home: Place,
+        variant: Variant,
+        seed: int,
+        color: Color | None = None,
+    ) -> None:
+        """`home`: where it starts, and its position in a group that runs to a target."""
         self.whole = whole
+        self.color = color or robot_color(whole, ())
         self.missing: frozenset[str] = frozenset()
         """Limbs of `whole` that were cut off, with all that hung on them."""
         self.home = home
@@ -90,6 +99,11 @@ class Robot:
         return float(np.hypot(*(self.target - self.place)))
 
     @property
+    def is_at_target(self) -> bool:
+        """Whether it is so near to the target that this counts as reached."""
+        return self.distance <= REACH_DISTANCE
+
+    @property
     def limb_actions(self) -> NDArray[np.float32]:
         """(limbs, 3): of hinges x, y, z; zeros for the torso."""
         return self._body.by_limb(self.action)
@@ -111,9 +125,7 @@ class Robot:
         self._was, self._goal = self.place, self.env.target
         self.trail: deque[Place] = deque([self._was], maxlen=TRAIL_POINTS)
 
-    def after_step(
-        self, action: NDArray[np.float32], stepped: StepTuple, *, target_stays: bool
-    ) -> bool:
+    def after_step(self, action: NDArray[np.float32], stepped: StepTuple, *, roams: bool) -> bool:
         """Take note of what a step of its environment gave; whether it is still on its feet."""
         self.action = action
         self.observation, self.reward, fallen, _, info = stepped
@@ -129,7 +141,7 @@ class Robot:
         goal, self._goal = self._goal, info["target"]
         if (goal != self._goal).any():
             self.reached += not self._at_target
-            if target_stays:
+            if not roams:
                 self.aim(goal + self.origin)
                 self._at_target = True
         elif info["distance"] > REACH_DISTANCE:

@@ -17,6 +17,7 @@ from sgrl.envs.task import Variant
 from sgrl.morphology import Morphology
 from sgrl.morphology.task import FAR_TARGET, NEAR_TARGET
 from sgrl.viewer.driver import Driver
+from sgrl.viewer.limb_colors import robot_color
 from sgrl.viewer.robot import Place, Robot
 
 SPACING = 2.5
@@ -42,6 +43,7 @@ class Simulation:
         *,
         variant: Variant = "v2",
         seed: int = 0,
+        roams: bool = True,
     ) -> None:
         """`variant`: whether new targets are near (v2) or 10 km away (v1)."""
         if not 1 <= len(bodies) <= MAX_ROBOTS:
@@ -49,8 +51,8 @@ class Simulation:
         self.driver = driver
         self.gets_up = True
         """Whether a robot that falls begins again where it lies; otherwise it stays down."""
-        self.target_stays = False
-        """Whether a target that is reached stays there rather than making way for a new one."""
+        self.roams = roams
+        """Whether a target that is reached makes way for a new one; otherwise it stays there."""
         self.time = 0.0
         """Seconds simulated."""
         self.steps = 0
@@ -85,7 +87,8 @@ class Simulation:
 
     def _enter(self, body: Morphology, home: Place, origin: Place, target: Place) -> Robot:
         self.driver.check([body])
-        robot = Robot(body, home, self._variant, seed=int(self._rng.integers(2**62)))
+        color = robot_color(body, {other.color for other in self.robots})
+        robot = Robot(body, home, self._variant, int(self._rng.integers(2**62)), color)
         robot.clock = self._clock(robot)
         robot.start(origin, target)
         self.robots.append(robot)
@@ -104,7 +107,9 @@ class Simulation:
     def replace(self, robot: Robot, body: Morphology) -> Robot:
         """Another body in a robot's place."""
         self.driver.check([body])
-        new = Robot(body, robot.home, self._variant, seed=int(self._rng.integers(2**62)))
+        others = {other.color for other in self.robots if other is not robot}
+        seed = int(self._rng.integers(2**62))
+        new = Robot(body, robot.home, self._variant, seed, robot_color(body, others))
         new.clock = self._clock(new)
         new.start(robot.place, robot.target)
         self.robots[self.robots.index(robot)] = new
@@ -116,10 +121,15 @@ class Simulation:
             self.driver.check([robot.whole.cut(*limbs)])
         robot.cut(limbs)
 
-    def aim(self, place: Place) -> None:
-        """Send the robots to a place of the world; a group keeps its formation there."""
+    def aim(self, place: Place, leader: Robot | None = None) -> None:
+        """Send a robot, by default the first, to a place of the world, the others in formation."""
+        leader = leader or self.robots[0]
         for robot in self.robots:
-            robot.aim(place + robot.home - self.robots[0].home)
+            robot.aim(place + robot.home - leader.home)
+
+    def aim_towards(self, robot: Robot, angle: float, distance: float) -> None:
+        """Send the robots so many metres from one of them, in the direction of an angle."""
+        self.aim(robot.place + distance * np.array([np.cos(angle), np.sin(angle)]), robot)
 
     def aim_behind(self, distance: float) -> None:
         """Send each robot to the place so many metres behind it."""
@@ -154,7 +164,7 @@ class Simulation:
         """One step of robots of one rate, their physics side by side."""
         stepped = step_together([robot.env for robot in robots], actions, self._spread)
         for robot, action, outcome in zip(robots, actions, stepped, strict=True):
-            on_its_feet = robot.after_step(action, outcome, target_stays=self.target_stays)
+            on_its_feet = robot.after_step(action, outcome, roams=self.roams)
             if not on_its_feet and self.gets_up:
                 robot.fall()
 

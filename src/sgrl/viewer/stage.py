@@ -15,7 +15,7 @@ import viser
 from numpy.typing import NDArray
 
 from sgrl.envs.rendering import TARGET_COLOUR
-from sgrl.viewer.colours import Colours
+from sgrl.viewer.limb_colors import Colors, to_bytes
 from sgrl.viewer.robot import Place, Robot
 
 Array = NDArray[np.float64]
@@ -50,7 +50,7 @@ class Stage:
     def __init__(self, server: viser.ViserServer, robots: int) -> None:
         """`robots`: how many are to be in the picture at first."""
         self._scene = scene = server.scene
-        # viser's own light is so bright that colours turn pale.
+        # viser's own light is so bright that colors turn pale.
         scene.configure_environment_map(None)
         scene.configure_default_lights(False)
         scene.add_light_hemisphere("/light/sky", ground_color=SHADE, intensity=1.0)
@@ -74,6 +74,7 @@ class Stage:
         )
         self._drawn: tuple[object, ...] = ()
         self._draws = 0
+        self._trails: list[viser.LineSegmentsHandle] = []
         self._labels: list[viser.LabelHandle] = []
 
     def to_world(self, place: Place) -> Place:
@@ -84,12 +85,12 @@ class Stage:
     def draw(
         self,
         robots: Sequence[Robot],
-        colours: Sequence[Colours],
+        colors: Sequence[Colors],
         *,
         follow: Robot | None,
         labels: Sequence[str] = (),
     ) -> None:
-        """Show robots as they are, each limb in its colour; `labels` float above them."""
+        """Show robots as they are, each limb in its color; `labels` float above them."""
         key = tuple((id(robot), robot.body) for robot in robots)
         if key != self._drawn:
             self._make(robots)
@@ -98,7 +99,7 @@ class Stage:
             self._make_labels(len(labels))
         if follow is not None:
             self._follow(follow.place)
-        self._place_limbs(robots, colours)
+        self._place_limbs(robots, colors)
         self._place_targets(robots)
         if self._draws % TRAIL_EVERY == 0:
             self._place_trails(robots)
@@ -138,26 +139,42 @@ class Stage:
         self._tubes = self._add_limbs("tubes", tube, [robot.shape.tube_scales for robot in robots])
         self._balls = self._add_limbs("balls", ball, [robot.shape.ball_scales for robot in robots])
         marker = _marker()
+        colors = self._target_colors(robots)
         self._targets = scene.add_batched_meshes_simple(
             f"{WORLD}/targets",
             marker.vertices,
             marker.faces,
             batched_wxyzs=np.tile([1.0, 0.0, 0.0, 0.0], (len(robots), 1)),
             batched_positions=np.zeros((len(robots), 3)),
-            batched_colors=TARGET,
+            batched_colors=colors,
             lod="off",
         )
         self._arrows = scene.add_arrows(
             f"{WORLD}/arrows",
             np.zeros((len(robots), 2, 3)),
-            TARGET,
+            colors,
             shaft_radius=0.03,
             head_radius=0.08,
             head_length=0.18,
         )
-        self._trails = scene.add_line_segments(
-            f"{WORLD}/trails", np.zeros((1, 2, 3)), TRAIL, thickness=0.03
-        )
+        for trail in self._trails:
+            trail.remove()
+        self._trails = [
+            scene.add_line_segments(
+                f"{WORLD}/trails/{index}",
+                np.zeros((1, 2, 3)),
+                to_bytes(np.array(robot.color)) if len(robots) > 1 else TRAIL,
+                thickness=0.03,
+            )
+            for index, robot in enumerate(robots)
+        ]
+
+    @staticmethod
+    def _target_colors(robots: Sequence[Robot]) -> NDArray[np.uint8]:
+        """(robots, 3): red for a single robot, else its own, to tell whose target it is."""
+        if len(robots) == 1:
+            return TARGET[None]
+        return to_bytes(np.array([robot.color for robot in robots]))
 
     def _make_labels(self, count: int) -> None:
         for label in self._labels:
@@ -167,7 +184,7 @@ class Stage:
             for place in range(count)
         ]
 
-    def _place_limbs(self, robots: Sequence[Robot], colours: Sequence[Colours]) -> None:
+    def _place_limbs(self, robots: Sequence[Robot], colors: Sequence[Colors]) -> None:
         tubes, turns, balls = [], [], []
         for robot in robots:
             shift = np.array([*robot.origin, 0.0])
@@ -178,7 +195,7 @@ class Stage:
         self._tubes.batched_positions = np.concatenate(tubes)
         self._tubes.batched_wxyzs = np.concatenate(turns)
         self._balls.batched_positions = np.concatenate(balls)
-        pairs = list(zip(robots, colours, strict=True))
+        pairs = list(zip(robots, colors, strict=True))
         self._tubes.batched_colors = np.concatenate([c[r.shape.tube_limbs] for r, c in pairs])
         self._balls.batched_colors = np.concatenate([c[r.shape.ball_limbs] for r, c in pairs])
 
@@ -193,12 +210,10 @@ class Stage:
         self._arrows.points = np.array(arrows)
 
     def _place_trails(self, robots: Sequence[Robot]) -> None:
-        segments = []
-        for robot in robots:
+        for robot, trail in zip(robots, self._trails, strict=True):
             points = np.array([*robot.trail, robot.place])
             points = np.column_stack((points, np.full(len(points), 0.015)))
-            segments.append(np.stack((points[:-1], points[1:]), axis=1))
-        self._trails.points = np.concatenate(segments)
+            trail.points = np.stack((points[:-1], points[1:]), axis=1)
 
 
 def _marker() -> trimesh.Trimesh:
