@@ -26,6 +26,7 @@ from gymnasium.vector import AsyncVectorEnv
 from mujoco.batch import Batch
 
 from sgrl.envs import LocomotionEnv, LocomotionVectorEnv
+from sgrl.envs.sb3 import SB3VecEnv
 from sgrl.morphology import FAMILIES, compile_model
 from sgrl.morphology.body import PHYSICS_STEPS
 
@@ -115,6 +116,21 @@ def vector_over_async(name: str, processes: int, rounds: int) -> float:
         peer.close()
 
 
+def adapter_over_vector(name: str, rounds: int) -> float:
+    """Steps per second of Stable-Baselines3's view of a vector environment over its own."""
+    peers = Peers(name, NUM_ENVS, 0)
+    adapted = SB3VecEnv(LocomotionVectorEnv(name, NUM_ENVS))
+    adapted.seed(0)
+    adapted.reset()
+    for action in peers.actions:
+        adapted.step(action)
+
+    def step_adapted() -> float:
+        return timed(lambda: [adapted.step(action) for action in peers.actions])
+
+    return median(peers.environment() / step_adapted() for _ in range(rounds))
+
+
 def single_overhead(name: str, rounds: int) -> float:
     """Microseconds that a step of the single environment takes beyond its physics."""
     env = LocomotionEnv(name)
@@ -166,6 +182,9 @@ def main() -> None:
     for name in full:
         ratio = vector_over_async(name, processes, max(3, args.rounds // 3))
         print(f"| {name}, 64 environments, over AsyncVectorEnv | | {ratio:.1f} | ≥ 2 | |")
+    for name in full:
+        ratio = adapter_over_vector(name, args.rounds)
+        print(f"| {name}, 64 environments, Stable-Baselines3's | | {ratio:.2f} | ≥ 0.9 | |")
     for name in full:
         extra = single_overhead(name, args.rounds)
         print(f"| {name}, single, beyond mj_step | | {extra:.0f} µs | ≤ 150 µs | |")
