@@ -97,8 +97,8 @@ def test_only_a_heading_can_be_biased(method: str, changes: bool) -> None:
 def with_checkpoint(job: Job, steps: int, weights: str) -> Path:
     folder = job.folder / "checkpoints" / f"{steps:010d}"
     folder.mkdir(parents=True, exist_ok=True)
-    digests = {"weights.safetensors": weights, "learner.pt": "", "arrays.npz": ""}
-    (folder / "checkpoint.json").write_text(json.dumps({"sha256": digests}))
+    metadata = {"steps": steps, "seconds": 1.0, "sha256": {"weights.safetensors": weights}}
+    (folder / "checkpoint.json").write_text(json.dumps(metadata))
     return folder
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 from collections.abc import Callable
@@ -15,9 +14,15 @@ import pytest
 
 from sgrl.algorithms.replay import Replay
 from sgrl.algorithms.td3 import Td3
+from sgrl.files import SafeFolder
 from sgrl.models.set import SetConfig
-from sgrl.training import checkpoint as checkpoint_module
-from sgrl.training.checkpoint import FACTS, WEIGHTS, list_checkpoints, read_checkpoint
+from sgrl.training.checkpoint import (
+    METADATA,
+    WEIGHTS,
+    list_checkpoints,
+    read_checkpoint,
+    write_checkpoint,
+)
 from sgrl.training.command import train_command
 from sgrl.training.loop import train
 from sgrl.training.metrics import MetricsFile
@@ -68,7 +73,7 @@ def test_full_disk(tiny: Make, whole: Path, monkeypatch: pytest.MonkeyPatch, wha
     train(replace(settings, steps=200, buffer=500))
     known = {path.name: contents(path) for path in list_checkpoints(run / "checkpoints")}
     place = {
-        "checkpoint": (checkpoint_module, "_write_file"),
+        "checkpoint": (SafeFolder, "write_new"),
         "metrics": (MetricsFile, "append"),
         "replay": (Replay, "add"),
     }
@@ -204,12 +209,12 @@ def test_a_checkpoint_of_another_size(run: Path, tiny: Make) -> None:
     assert contents(run) == before
 
 
-def test_a_checkpoint_without_some_fact(run: Path) -> None:
-    """As they were before they had a checksum."""
+def test_a_checkpoint_without_some_state(run: Path) -> None:
     for folder in list_checkpoints(run / "checkpoints"):
-        facts = json.loads((folder / FACTS).read_bytes())
-        del facts["sha256"][FACTS], facts["losses"]
-        (folder / FACTS).write_text(json.dumps(facts))
+        found = read_checkpoint(folder)
+        assert found.state is not None
+        del found.state["losses"]
+        write_checkpoint(run / "checkpoints", found.metadata["steps"], found.pack(), keep=9)
     before = contents(run)
     assert "not of this run: it has no 'losses'" in fail(TrainSettings(resume=run))
     assert contents(run) == before
@@ -217,8 +222,8 @@ def test_a_checkpoint_without_some_fact(run: Path) -> None:
 
 def test_counters_that_were_altered(run: Path, whole: Path) -> None:
     *_, newest = list_checkpoints(run / "checkpoints")
-    text = (newest / FACTS).read_text()
-    (newest / FACTS).write_text(text.replace('"steps": 400', '"steps": 399', 1))
+    text = (newest / METADATA).read_text()
+    (newest / METADATA).write_text(text.replace('"steps": 400', '"steps": 399', 1))
     train_command(TrainSettings(resume=run))
     assert (run / "checkpoints" / f"{newest.name}.corrupt").exists()
     assert_same_run(run, whole)

@@ -18,7 +18,7 @@ from sgrl.algorithms.td3 import Td3
 from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.models.methods import METHODS
 from sgrl.models.swat import SwatConfig
-from sgrl.training.checkpoint import CheckpointWriter, list_checkpoints, read_facts
+from sgrl.training.checkpoint import CheckpointWriter, list_checkpoints, read_metadata
 from sgrl.training.loop import Training, train
 from sgrl.training.off_policy import OffPolicyLearner
 from sgrl.training.run import Run, create_run
@@ -245,7 +245,7 @@ def test_time_that_is_over_while_a_checkpoint_is_written(
 
     monkeypatch.setattr(CheckpointWriter, "write", slowly)
     path = train(tiny(steps=10**9, minutes=0.01, checkpoint_every=4, buffer=1000))
-    newest = read_facts(list_checkpoints(Run(path).checkpoints)[-1])
+    newest = read_metadata(list_checkpoints(Run(path).checkpoints)[-1])
     assert newest["seconds"] >= 0.6
     assert is_over(Run(path).settings(), newest["steps"], newest["seconds"])
 

@@ -117,7 +117,7 @@ def test_the_policy_is_read_back_with_its_statistics(whole: Path) -> None:
     settings = Run(whole).settings()
     checkpoint = read_checkpoint(list_checkpoints(Run(whole).checkpoints)[-1])
     ppo = Ppo("set", "fast", settings.morphologies(), settings.ppo, network=settings.network)
-    ppo.load(checkpoint.weights, checkpoint.learner)
+    ppo.load(checkpoint.weights, checkpoint.state["learner"]["training"])
     assert float(ppo.normaliser.count) > 0
     body = settings.morphologies()[0]
     env = LocomotionVectorEnv(body, 3, threads=1)

@@ -153,9 +153,9 @@ def test_asked_to_stop_between_updates(
             train(replace(settings, name="stopped"))
     run = settings.runs / "stopped"
     newest = read_checkpoint(list_checkpoints(run / "checkpoints")[-1])
-    assert newest.learner["updates"] == at
-    assert newest.facts["learner"]["owed"] == -at % 4
-    assert f"saved at {newest.facts['steps']} steps" in str(stop.value)
+    assert newest.state["learner"]["training"]["updates"] == at
+    assert newest.state["learner"]["facts"]["owed"] == -at % 4
+    assert f"saved at {newest.metadata['steps']} steps" in str(stop.value)
     train(TrainSettings(resume=run))
     assert_same_run(run, whole)
 
@@ -172,7 +172,7 @@ def test_asked_to_stop_in_the_last_updates(tiny: Make, monkeypatch: pytest.Monke
     monkeypatch.setattr(Td3, "update", interrupted)
     run = train(tiny(steps=120, updates_per_step=1.0))
     newest = read_checkpoint(list_checkpoints(run / "checkpoints")[-1])
-    assert newest.learner["updates"] == 20
+    assert newest.state["learner"]["training"]["updates"] == 20
 
 
 def test_with_two_threads(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,9 @@ def untrained_run(
         learner = Td3(
             method, "fast", settings.morphologies(), settings.td3, network=settings.network
         )
-        packed = Checkpoint(learner.weights(), learner.training_state(), {}, {}).pack()
+        packed = Checkpoint(
+            learner.weights(), learner.training_state(), {"steps": step, "seconds": 0.0}
+        ).pack()
         write_checkpoint(run.checkpoints, step, packed, keep=9)
         learners.append(learner)
     return run, learners

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from sgrl.training.checkpoint import FACTS, list_checkpoints
+from sgrl.training.checkpoint import CorruptCheckpointError, list_checkpoints, read_metadata
 from sgrl.training.loop import train
 from sgrl.training.run import Run
 from sgrl.training.settings import TrainSettings, is_over, resolve_settings
@@ -76,10 +76,10 @@ class Job:
         settings = Run(self.folder).settings()
         for folder in reversed(list_checkpoints(Run(self.folder).checkpoints)):
             try:
-                facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-                steps, seconds = int(facts["steps"]), float(facts["seconds"])
-            except (OSError, ValueError, KeyError):
+                metadata = read_metadata(folder)
+            except CorruptCheckpointError:
                 continue  # the training will say what is wrong with it
+            steps, seconds = metadata["steps"], metadata["seconds"]
             over = is_over(settings, steps, seconds)
             return State("done" if over else "partial", steps, seconds)
         return State("partial")

@@ -25,7 +25,7 @@ from sgrl.training.checkpoint import (
     CorruptCheckpointError,
     checkpoint_folder,
     list_checkpoints,
-    read_facts,
+    read_metadata,
 )
 from sgrl.training.evaluate import Moment, evaluate
 from sgrl.training.policy import TrainedPolicy, load_policy
@@ -84,7 +84,7 @@ def nearest_checkpoint(job: Job, steps: int | None) -> int:
 
 def trial_name(job: Job, evaluation: Evaluation, budget: Budget, steps: int) -> str:
     """Of the file of a trial, which follows from all that its outcome depends on."""
-    checkpoint = read_facts(checkpoint_folder(Run(job.folder).checkpoints, steps))
+    checkpoint = read_metadata(checkpoint_folder(Run(job.folder).checkpoints, steps))
     weights = checkpoint["sha256"][WEIGHTS]
     facts = [dataclasses.asdict(evaluation), budget.episodes, budget.episode_steps, weights]
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sgrl.training.checkpoint import FACTS, list_checkpoints
+from sgrl.training.checkpoint import list_checkpoints, read_metadata
 from sgrl.training.run import Run, find_run
 from sgrl.training.settings import TrainSettings, is_over
 
@@ -46,9 +46,9 @@ class RunRecord:
         """Whether its newest checkpoint has all the steps, or minutes, that it was told to make."""
         try:
             newest = list_checkpoints(self.run.checkpoints)[-1]
-            facts = json.loads((newest / FACTS).read_text(encoding="utf-8"))
-            return is_over(self.settings, facts["steps"], facts["seconds"])
-        except (IndexError, OSError, ValueError, KeyError):
+            metadata = read_metadata(newest)
+            return is_over(self.settings, metadata["steps"], metadata["seconds"])
+        except (IndexError, OSError, ValueError):
             return False  # no checkpoint that could tell
 
     def evaluations(self) -> list[dict[str, Any]]:

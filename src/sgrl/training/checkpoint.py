@@ -1,34 +1,47 @@
-"""Checkpoints: folders that appear whole, are checked when read, and hold no pickled code.
+"""Checkpoints: folders that appear whole, are checked when read, and hold no code.
 
 checkpoints/0000025000/          named by the steps
   weights.safetensors            of the networks and what they stand on: "actor.…", "critic.…"
-  learner.pt                     TD3's targets, optimisers: nested tensors and numbers
-  arrays.npz                     environments, replay cursors, random states, tallies
-  checkpoint.json                counters, and the SHA-256 of the files above and of itself
+  state.safetensors              tensors and arrays of all else that a training goes on from
+  state.json                     how they are nested, and the numbers between them
+  checkpoint.json                what is said of it, and the SHA-256 of the files above and itself
+
+Who only acts needs the first and the last: a published policy and `best` have no others.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import os
-import shutil
-from collections.abc import Callable
+import math
+import re
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
+from sgrl.files import SafeFolder, seal
+from sgrl.training.state import decode_state, encode_state
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 WEIGHTS = "weights.safetensors"
-LEARNER = "learner.pt"
-ARRAYS = "arrays.npz"
-FACTS = "checkpoint.json"
+TENSORS = "state.safetensors"
+STATE = "state.json"
+METADATA = "checkpoint.json"
+FILES = (WEIGHTS, TENSORS, STATE, METADATA)
+OLD_FILES = ("learner.pt", "arrays.npz")
+"""In the place of the state's, until version 0.2: weights of such a checkpoint are still read."""
+MOST_BYTES = {WEIGHTS: 2**32, TENSORS: 2**35, STATE: 2**26, METADATA: 2**24}
+"""More than this no file of a checkpoint has."""
+NAME = re.compile(r"0?(0[0-9]{9}|[1-9][0-9]{9,15})")
+"""Ten digits or more. With a zero more in front it is the one before at the same steps, which still
+counts while another takes its name."""
+LEFT_OVER = re.compile(rf"\.{NAME.pattern}\.(draft|old)")
+"""What a killed process leaves."""
 
 
 class CorruptCheckpointError(ValueError):
@@ -41,15 +54,14 @@ class Checkpoint:
 
     weights: dict[str, Tensor]
     """Of the networks, and of what else a policy or a new training from them needs."""
-    learner: dict[str, Any]
-    """What else the algorithm needs to go on: nested tensors, numbers and strings."""
-    arrays: dict[str, NDArray[Any]]
-    """States of environments, replay and random generators."""
-    facts: dict[str, Any]
-    """Counters and whose checkpoint it is, as JSON has them."""
+    state: dict[str, Any] | None
+    """All else: nested dicts, lists, tensors, arrays, numbers. None of one to act with alone."""
+    metadata: dict[str, Any]
+    """What is said of it, as JSON has it: `steps`, `seconds`, and of which run it is."""
 
     def pack(self) -> dict[str, bytes]:
         """The contents of its files."""
+        import torch
         from safetensors.torch import save
 
         # Which refuses tensors that share memory.
@@ -57,12 +69,12 @@ class Checkpoint:
             name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
             for name, tensor in self.weights.items()
         }
-        learner, arrays = io.BytesIO(), io.BytesIO()
-        torch.save(self.learner, learner)
-        np.savez(arrays, allow_pickle=False, **self.arrays)
-        packed = {WEIGHTS: save(own), LEARNER: learner.getvalue(), ARRAYS: arrays.getvalue()}
+        packed = {WEIGHTS: save(own)}
+        if self.state is not None:
+            structure, tensors = encode_state(self.state)
+            packed |= {TENSORS: save(tensors), STATE: json.dumps(structure).encode()}
         digests = {name: _digest(data) for name, data in packed.items()}
-        return packed | {FACTS: _seal(self.facts | {"sha256": digests})}
+        return packed | {METADATA: seal(self.metadata | {"sha256": digests}, METADATA)}
 
 
 def checkpoint_folder(checkpoints: Path, steps: int) -> Path:
@@ -71,42 +83,51 @@ def checkpoint_folder(checkpoints: Path, steps: int) -> Path:
 
 
 def list_checkpoints(checkpoints: Path) -> list[Path]:
-    """The checkpoints of a run, oldest first; whether they are good is not looked at."""
-    if not checkpoints.is_dir():
+    """The checkpoints of a run, oldest first; whether they are good is not looked at.
+
+    A folder of another name or content, as a user may have put there, is none.
+    """
+    run = SafeFolder(checkpoints.parent)
+    if not run.mode(checkpoints.name):
         return []
-    found = (path for path in checkpoints.iterdir() if path.name.isdigit())
+    found = [
+        checkpoints / name
+        for name in run.folders(checkpoints.name)
+        if NAME.fullmatch(name) and _known(run, f"{checkpoints.name}/{name}")
+    ]
     return sorted(found, key=lambda path: (int(path.name), path.name))
 
 
-def write_checkpoint(checkpoints: Path, steps: int, packed: dict[str, bytes], keep: int) -> Path:
+def write_checkpoint(checkpoints: Path, steps: int, packed: Mapping[str, bytes], keep: int) -> Path:
     """Write what `Checkpoint.pack` gave, then remove all but the newest `keep`.
 
-    Whenever the process dies, what is there under a name of digits is whole, and there is one if
-    there was one before.
+    Whenever the process dies or the power goes, what is there under a name of digits is whole, and
+    there is one if there was one before.
     """
-    final = checkpoint_folder(checkpoints, steps)
-    draft = checkpoints / f".{final.name}.draft"
-    # With a zero more in front it still counts as a checkpoint, until another has its name.
-    before = checkpoints / f"0{final.name}"
-    checkpoints.mkdir(exist_ok=True)
-    _sweep(checkpoints)
+    run, above = SafeFolder(checkpoints.parent), checkpoints.name
+    name = checkpoint_folder(checkpoints, steps).name
+    final, draft, before = f"{above}/{name}", f"{above}/.{name}.draft", f"{above}/0{name}"
+    if not run.mode(above):
+        run.make_folder(above)
+        run.sync()
+    _sweep(run, above)
     try:
-        draft.mkdir()
-        for name, data in packed.items():
-            _write_file(draft / name, data)
-        _sync_folder(draft)
-        if final.exists():
-            os.rename(final, before)
-        os.replace(draft, final)
-        _sync_folder(checkpoints)
-        if before.exists():
-            _discard(before)
+        run.make_folder(draft)
+        for file, data in packed.items():
+            run.write_new(f"{draft}/{file}", data)
+        run.sync(draft)
+        if run.mode(final):
+            run.rename(final, before)
+        run.rename(draft, final)
+        run.sync(above)
+        if run.mode(before):
+            _discard(run, before)
     except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
+        _remove(run, draft)
         raise
     for old in list_checkpoints(checkpoints)[:-keep]:
-        _discard(old)
-    return final
+        _discard(run, f"{above}/{old.name}")
+    return checkpoints / name
 
 
 class CheckpointWriter:
@@ -139,41 +160,74 @@ class CheckpointWriter:
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    """A checkpoint, every byte checked; CorruptCheckpointError says what is wrong with it."""
-    from safetensors.torch import load
+    """A checkpoint, every byte checked; CorruptCheckpointError says what is wrong with it.
 
-    facts = read_facts(folder)
-    data = {name: _read_checked(folder / name, facts) for name in (WEIGHTS, LEARNER, ARRAYS)}
-    with np.load(io.BytesIO(data[ARRAYS]), allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    learner = torch.load(io.BytesIO(data[LEARNER]), weights_only=True, map_location="cpu")
-    return Checkpoint(load(data[WEIGHTS]), learner, arrays, facts)
+    ValueError of one that is whole and has no state to go on from.
+    """
+    metadata = read_metadata(folder)
+    weights = _read_tensors(folder / WEIGHTS, metadata)
+    if TENSORS not in metadata["sha256"]:
+        old = set(OLD_FILES) <= set(metadata["sha256"])
+        why = "was written by an earlier version" if old else "is of weights to act with"
+        raise ValueError(
+            f"{folder} {why} and has no training to go on from: start a new run from its weights "
+            f"with --init-from {folder.parent.parent}"
+        )
+    tensors, text = _read_tensors(folder / TENSORS, metadata), _read(folder / STATE, metadata)
+    try:
+        state = decode_state(json.loads(text), tensors)
+        if not isinstance(state, dict):
+            raise ValueError("it is no object")
+    except (ValueError, TypeError, RecursionError) as error:
+        raise CorruptCheckpointError(f"{folder / STATE} is not a state: {error}") from None
+    return Checkpoint(weights, state, metadata)
 
 
-def read_facts(folder: Path) -> dict[str, Any]:
+def read_metadata(folder: Path) -> dict[str, Any]:
     """What checkpoint.json says, every byte checked; CorruptCheckpointError if it is not whole.
 
-    Of one that lists no checksum of its own, as before there was one, nothing is checked.
+    Of one that lists no checksum of its own, as before there was one, the content is not checked.
     """
-    file = folder / FACTS
+    file = folder / METADATA
+    run, name = _safe(folder)
     try:
-        data = file.read_bytes()
-        facts: dict[str, Any] = json.loads(data)
-        names = set(facts["sha256"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CorruptCheckpointError(f"{file} cannot be read ({error})") from None
-    if names - {FACTS} != {WEIGHTS, LEARNER, ARRAYS}:
-        raise CorruptCheckpointError(f"{file} does not list all files and no others")
-    if FACTS in names and data != _seal(facts):
+        data = run.read(f"{name}/{METADATA}", MOST_BYTES[METADATA])
+        metadata = json.loads(data)
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise CorruptCheckpointError(f"{file} cannot be read ({reason})") from None
+    if (wrong := _wrong(metadata, folder)) is not None:
+        raise CorruptCheckpointError(f"{file} {wrong}")
+    if METADATA in metadata["sha256"] and data != seal(metadata, METADATA):
         raise CorruptCheckpointError(f"{file} is truncated or altered")
-    return facts
+    known: dict[str, Any] = metadata
+    return known
+
+
+def _wrong(metadata: Any, folder: Path) -> str | None:
+    """What is wrong with the contents of a checkpoint.json."""
+    match metadata:
+        case {
+            "steps": int(steps),
+            "seconds": int() | float() as seconds,
+            "sha256": dict(digests),
+        }:
+            pass
+        case _:
+            return "does not say steps, seconds and checksums"
+    names = set(digests) - {METADATA}
+    if names not in ({WEIGHTS}, {WEIGHTS, TENSORS, STATE}, {WEIGHTS, *OLD_FILES}):
+        return "does not list all files and no others"
+    if isinstance(steps, bool) or not NAME.fullmatch(folder.name) or int(folder.name) != steps:
+        return f"is of another checkpoint, at {steps} steps"
+    if not (math.isfinite(seconds) and seconds >= 0):
+        return f"says that it took {seconds} seconds"
+    return None
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
     """The weights of a checkpoint alone, checked, on the CPU."""
-    from safetensors.torch import load
-
-    return load(_read_checked(folder / WEIGHTS, read_facts(folder)))
+    return _read_tensors(folder / WEIGHTS, read_metadata(folder))
 
 
 def read_newest(checkpoints: Path, complain: Callable[[Path, str], None]) -> Checkpoint | None:
@@ -188,66 +242,77 @@ def read_newest(checkpoints: Path, complain: Callable[[Path, str], None]) -> Che
 
 def set_aside(folder: Path) -> Path:
     """Rename a corrupt checkpoint so that it is neither used nor counted nor lost."""
-    number, aside = 1, folder.with_name(f"{folder.name}.corrupt")
-    while aside.exists():
+    run, name = _safe(folder)
+    number, aside = 1, f"{name}.corrupt"
+    while run.mode(aside):
         number += 1
-        aside = folder.with_name(f"{folder.name}.corrupt-{number}")
-    os.rename(folder, aside)
-    return aside
+        aside = f"{name}.corrupt-{number}"
+    run.rename(name, aside)
+    return run.path / aside
 
 
-def _read_checked(file: Path, facts: dict[str, Any]) -> bytes:
+def _safe(folder: Path) -> tuple[SafeFolder, str]:
+    """The run of a checkpoint, and the checkpoint's name in it."""
+    return SafeFolder(folder.parent.parent), f"{folder.parent.name}/{folder.name}"
+
+
+def _read(file: Path, metadata: Mapping[str, Any]) -> bytes:
+    run, name = _safe(file.parent)
     try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise CorruptCheckpointError(f"{file} cannot be read ({error.strerror})") from None
-    if _digest(data) != facts["sha256"][file.name]:
+        data = run.read(f"{name}/{file.name}", MOST_BYTES[file.name])
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise CorruptCheckpointError(f"{file} cannot be read ({reason})") from None
+    if _digest(data) != metadata["sha256"][file.name]:
         raise CorruptCheckpointError(f"{file} is truncated or altered")
     return data
 
 
-def _seal(facts: dict[str, Any]) -> bytes:
-    """The contents of checkpoint.json: facts, and among the checksums that of all the others."""
-    digests = {name: digest for name, digest in facts["sha256"].items() if name != FACTS}
-    text = json.dumps(facts | {"sha256": digests}, indent=1)
-    digests[FACTS] = _digest(text.encode())
-    return json.dumps(facts | {"sha256": digests}, indent=1).encode()
+def _read_tensors(file: Path, metadata: Mapping[str, Any]) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    data = _read(file, metadata)
+    try:
+        return load(data)
+    except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
+        # Its checksum is right: somebody wrote both.
+        raise CorruptCheckpointError(f"{file} holds no tensors ({error})") from None
 
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _write_file(path: Path, data: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+def _known(run: SafeFolder, name: str) -> bool:
+    """Whether a folder has files of a checkpoint in it."""
+    return not {WEIGHTS, METADATA}.isdisjoint(run.files(name))
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make names in a folder survive a loss of power, where the system can."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _discard(folder: Path) -> None:
+def _discard(run: SafeFolder, name: str) -> None:
     """Remove a checkpoint; it loses its name first, so that half of one is never found."""
-    doomed = folder.with_name(f".{folder.name}.old")
-    shutil.rmtree(doomed, ignore_errors=True)
-    os.rename(folder, doomed)
-    shutil.rmtree(doomed, ignore_errors=True)
+    above, _, last = name.rpartition("/")
+    doomed = f"{above}/.{last}.old"
+    if run.mode(doomed):
+        _remove(run, doomed)
+    run.rename(name, doomed)
+    _remove(run, doomed)
 
 
-def _sweep(checkpoints: Path) -> None:
+def _remove(run: SafeFolder, name: str) -> None:
+    """Remove a folder and the files of a checkpoint in it; what else is there stays."""
+    with suppress(OSError, ValueError):
+        for file in (*FILES, *OLD_FILES):
+            run.remove_file(f"{name}/{file}")
+        run.remove_folder(name)
+
+
+def _sweep(run: SafeFolder, above: str) -> None:
     """Remove what a killed process left behind."""
-    for left in checkpoints.glob(".*"):
-        shutil.rmtree(left, ignore_errors=True)
-    for folder in list_checkpoints(checkpoints):
-        taken = checkpoint_folder(checkpoints, int(folder.name))
-        if folder != taken and taken.exists():
-            _discard(folder)
+    for name in run.folders(above):
+        if LEFT_OVER.fullmatch(name):
+            _remove(run, f"{above}/{name}")
+    for folder in list_checkpoints(run.path / above):
+        taken = checkpoint_folder(folder.parent, int(folder.name))
+        if folder != taken and run.mode(f"{above}/{taken.name}"):
+            _discard(run, f"{above}/{folder.name}")

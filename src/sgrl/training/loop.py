@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -44,6 +43,8 @@ from sgrl.training.settings import (
 )
 
 Say = Callable[[str], None]
+IDENTIFYING = ("method", "preset", "algorithm", "bodies")
+"""Settings by which a checkpoint is known to be of a run."""
 
 
 class TrainingFailedError(RuntimeError):
@@ -284,48 +285,44 @@ class Training:
         """A copy of all that coming steps depend on, while the learner is at rest."""
         learner_arrays, learner_facts = self.learner.get_state()
         env_arrays, env_facts = self.copies.get_state()
-        arrays = {
-            "env": env_arrays,
-            "learner": learner_arrays,
+        state = {
+            "env": {"arrays": env_arrays, "facts": env_facts},
+            "learner": {
+                "training": self.learner.training_state(),
+                "arrays": learner_arrays,
+                "facts": learner_facts,
+            },
             "episodes": self.episodes.get_state(),
-            "random": {"torch": torch.get_rng_state().numpy()},
+            "losses": self.losses.get_state(),
+            "torch": torch.get_rng_state(),
+            "metrics_bytes": self.metrics.size,
         }
-        facts = {
-            "method": self.settings.method,
-            "preset": self.settings.preset,
-            "algorithm": self.settings.algorithm,
-            "bodies": self.settings.bodies,
+        metadata = {
+            **{name: getattr(self.settings, name) for name in IDENTIFYING},
             "steps": self.steps,
             "seconds": self.clock.seconds,
-            "metrics_bytes": self.metrics.size,
-            "losses": self.losses.get_state(),
-            "env": env_facts,
-            "learner": learner_facts,
         }
-        flat = {f"{part}.{n}": array for part, own in arrays.items() for n, array in own.items()}
-        return Checkpoint(self.learner.weights(), self.learner.training_state(), flat, facts)
+        return Checkpoint(self.learner.weights(), state, metadata)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        facts = checkpoint.facts
-        for name in ("method", "preset", "algorithm", "bodies"):
-            own, found = getattr(self.settings, name), facts.get(name)
+        metadata, state = checkpoint.metadata, checkpoint.state
+        for name in IDENTIFYING:
+            own, found = getattr(self.settings, name), metadata.get(name)
             if found is None or type(own)(found) != own:
                 raise ValueError(
                     f"the checkpoint is not of this run: its {name} is {found}, not {own}"
                 )
-        arrays: dict[str, dict[str, Any]] = {"learner": {}}
-        for name, array in checkpoint.arrays.items():
-            part, _, own_name = name.partition(".")
-            arrays.setdefault(part, {})[own_name] = array
-        self.learner.load(checkpoint.weights, checkpoint.learner)
-        self.copies.set_state(arrays["env"], facts.get("env", {}))
-        self.learner.set_state(arrays["learner"], facts["learner"])
-        self.episodes.set_state(arrays["episodes"])
-        torch.set_rng_state(torch.from_numpy(arrays["random"]["torch"]))
-        self.losses.set_state(facts["losses"])
-        self.steps, self._seconds = facts["steps"], facts["seconds"]
+        assert state is not None, "read_checkpoint gives none without"
+        learner = state["learner"]
+        self.learner.load(checkpoint.weights, learner["training"])
+        self.learner.set_state(learner["arrays"], learner["facts"])
+        self.copies.set_state(state["env"]["arrays"], state["env"]["facts"])
+        self.episodes.set_state(state["episodes"])
+        torch.set_rng_state(state["torch"])
+        self.losses.set_state(state["losses"])
+        self.steps, self._seconds = metadata["steps"], metadata["seconds"]
         self._saved = self.steps, is_over(self.settings, self.steps, self._seconds)
-        self.metrics = MetricsFile(self.folder.metrics_file, facts["metrics_bytes"])
+        self.metrics = MetricsFile(self.folder.metrics_file, state["metrics_bytes"])
 
     def _take_weights(self, source: Path, say: Say) -> None:
         """Start from the weights of another run."""

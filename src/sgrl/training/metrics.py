@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sgrl.files import SafeFolder
 from sgrl.morphology import Morphology
 
 RECENT_EPISODES = 10
@@ -172,11 +173,12 @@ class MetricsFile:
 
     def __init__(self, path: Path, size: int = 0) -> None:
         """`size`: bytes to keep of what is there; more than there are is a ValueError."""
-        self._path = path
-        there = path.stat().st_size if path.exists() else 0
+        descriptor = SafeFolder(path.parent).open(path.name, os.O_RDWR | os.O_CREAT)
+        self._file = open(descriptor, "r+b")  # noqa: SIM115 (until close)
+        there = os.fstat(descriptor).st_size
         if there < size:
+            self._file.close()
             raise ValueError(f"{path} has {there} bytes, {size} when the checkpoint was written")
-        self._file = open(path, "r+b" if path.exists() else "w+b")  # noqa: SIM115 (until close)
         self._file.truncate(size)
         self._file.seek(size)
         self.size = size

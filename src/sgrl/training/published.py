@@ -24,7 +24,7 @@ from sgrl.envs.task import Variant
 from sgrl.models.plugins import TRUST
 from sgrl.morphology import Morphology, get_body, mirror_of
 from sgrl.morphology.table import TABLE
-from sgrl.training.checkpoint import FACTS, WEIGHTS, read_facts
+from sgrl.training.checkpoint import METADATA, WEIGHTS, read_metadata
 from sgrl.training.evaluate import InMirror, evaluate
 from sgrl.training.policy import TrainedPolicy, load_policy, read_policy_weights
 from sgrl.training.results import BodyResult, format_mean
@@ -70,7 +70,7 @@ def publish(
         # Copied first: a training that goes on removes its older checkpoints.
         draft = Run(Path(scratch) / out.name)
         (draft.checkpoints / folder.name).mkdir(parents=True)
-        for name in (WEIGHTS, FACTS):
+        for name in (WEIGHTS, METADATA):
             shutil.copyfile(folder / name, draft.checkpoints / folder.name / name)
         # Folders of the machine that trained it are nobody's business.
         draft.write_settings(
@@ -103,7 +103,7 @@ def _made(run: Run, name: str) -> dict[str, Any]:
 def _history(run: Run, folder: Path) -> dict[str, Any]:
     """What it took to come to a checkpoint: also in the run that its weights started from."""
     processes, settings = run.versions()["processes"], run.settings()
-    hours = read_facts(folder)["seconds"] / 3600
+    hours = read_metadata(folder)["seconds"] / 3600
     history = {
         "steps": int(folder.name),
         "hours": hours,
