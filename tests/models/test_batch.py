@@ -114,21 +114,20 @@ def test_select_is_a_batch_of_those_rows(row_body):
     expected = LimbBatch.from_padded(flat[rows], (WALKER, HOPPER), row_body[rows])
     selected = whole.select(rows)
     assert selected.layout is expected.layout
-    parts = ("vectors", "scalars", "gravity", "target", "fields", "flat", "channels", "products")
-    for part in parts:
+    for part in ("vectors", "scalars", "gravity", "target", "fields", "flat"):
         assert torch.equal(getattr(selected, part), getattr(expected, part)), part
     turned = selected.replace(vectors=2 * selected.vectors)
-    assert torch.equal(turned.channels, expected.replace(vectors=2 * expected.vectors).channels)
-    assert not torch.equal(turned.channels, selected.channels)
+    assert torch.equal(turned.squashed, expected.replace(vectors=2 * expected.vectors).squashed)
+    assert not torch.equal(turned.squashed, selected.squashed)
     assert not torch.equal(turned.flat, selected.flat)
 
 
-def test_tamed_vectors_are_shorter_and_point_the_same_way():
+def test_squashed_vectors_are_shorter_and_point_the_same_way():
     batch = LimbBatch.from_flat(torch.randn(2, 7 * FEATURES) * 20, WALKER)
-    length, tamed = batch.vectors.norm(dim=-1), batch.tamed.norm(dim=-1)
-    assert (tamed <= length).all()
-    assert tamed.max() < 2 * length.max().sqrt()
-    torch.testing.assert_close(batch.tamed * (length / tamed).unsqueeze(-1), batch.vectors)
+    length, squashed = batch.vectors.norm(dim=-1), batch.squashed.norm(dim=-1)
+    assert (squashed <= length).all()
+    assert squashed.max() < 2 * length.max().sqrt()
+    torch.testing.assert_close(batch.squashed * (length / squashed).unsqueeze(-1), batch.vectors)
 
 
 def test_wrong_shapes_are_refused_with_the_right_ones():

@@ -7,12 +7,20 @@ import numpy as np
 import pytest
 import torch
 
-from sgrl.models.attention import attend, attention_weights
+from sgrl.models.attention import attention_weights, weighted_values, weighted_vectors
 from sgrl.models.batch import layout_of
 from sgrl.models.network import ACTOR, CRITIC, VALUE
-from sgrl.models.set import ABLATIONS, PRESETS, Set, SetConfig, SetLayer, ablate
+from sgrl.models.set import (
+    ABLATIONS,
+    PRESETS,
+    GramLinear,
+    Set,
+    SetConfig,
+    SetLayer,
+    ablate,
+    rms_norm,
+)
 from sgrl.models.states import random_batch
-from sgrl.models.vectors import combine, inner_products, shorten
 from sgrl.morphology import body_names, resolve_bodies
 from sgrl.symmetry import transform
 
@@ -24,19 +32,19 @@ BODIES = resolve_bodies(
 def test_attention_by_hand(grow):
     """Two limbs, one head, one number each for query, key and value."""
     packing = layout_of((grow(2),), [0]).packing
-    queries, keys, values = [1.0, 0.0], [0.0, math.log(3.0)], [2.0, 10.0]
-    qkv = torch.tensor([queries, keys, values]).unsqueeze(2)
+    q, k, v = torch.tensor([[1.0, 0.0], [0.0, math.log(3.0)], [2.0, 10.0]]).view(3, 2, 1, 1)
     vectors = torch.tensor([[1.0, 0.0, 0.0], [0.0, 4.0, 0.0]])
     # Limb 0 has logits (0, ln 3): weights 1/4 and 3/4. Limb 1 has (0, 0): a half each.
-    weights = attention_weights(packing, qkv)
-    torch.testing.assert_close(weights[0, 0], torch.tensor([[0.25, 0.75], [0.5, 0.5]]))
-    (scalars,), (moved,) = attend(packing, qkv, None, vectors)
-    torch.testing.assert_close(scalars, torch.tensor([[8.0], [6.0]]))
-    torch.testing.assert_close(moved, torch.tensor([[0.25, 3.0, 0.0], [0.5, 2.0, 0.0]]))
-    # A bias of ln 3 on what limb 1 hears from itself: a quarter and three quarters.
+    alpha = attention_weights(q, k, None, packing)
+    torch.testing.assert_close(alpha[0, 0], torch.tensor([[0.25, 0.75], [0.5, 0.5]]))
+    values = weighted_values(alpha, v, packing)
+    torch.testing.assert_close(values[:, 0], torch.tensor([[8.0], [6.0]]))
+    moved = weighted_vectors(alpha, vectors, packing)
+    torch.testing.assert_close(moved[:, 0], torch.tensor([[0.25, 3.0, 0.0], [0.5, 2.0, 0.0]]))
+    # A bias of ln 3 on limb 1's attention to itself: a quarter and three quarters.
     bias = torch.tensor([[[[0.0, 0.0], [0.0, math.log(3.0)]]]])
-    (scalars,), _ = attend(packing, qkv, bias)
-    torch.testing.assert_close(scalars, torch.tensor([[8.0], [8.0]]))
+    values = weighted_values(attention_weights(q, k, bias, packing), v, packing)
+    torch.testing.assert_close(values[:, 0], torch.tensor([[8.0], [8.0]]))
 
 
 def test_one_layer_is_the_equations(grow):
@@ -87,68 +95,28 @@ def test_one_layer_is_the_equations(grow):
         new_vectors.append(z / np.sqrt(1 + (z**2).sum() / channels))
 
     packing = layout_of((grow(2),), [0]).packing
-    got_h, got, _ = layer(packing, torch.from_numpy(h), torch.from_numpy(np.stack(stacked)))
+    gd = torch.from_numpy(np.stack(stacked)[..., channels:])
+    got_h, got, _ = layer(torch.from_numpy(h), torch.from_numpy(vectors), gd, packing)
     np.testing.assert_allclose(got_h.detach(), new_h, atol=1e-12)
-    np.testing.assert_allclose(got.detach()[..., :channels], new_vectors, atol=1e-12)
-    np.testing.assert_allclose(got.detach()[..., channels:], np.stack(stacked)[..., channels:])
+    np.testing.assert_allclose(got.detach(), new_vectors, atol=1e-12)
 
 
-@pytest.mark.parametrize("outputs", [4, 20], ids=["few", "many"])
-def test_maps_of_inner_products(outputs):
+def test_a_map_of_inner_products():
     torch.manual_seed(0)
-    vectors = torch.randn(4, 3, 5, dtype=torch.float64, requires_grad=True)
-    weight = torch.randn(outputs, 15, dtype=torch.float64, requires_grad=True)
-    rows, columns = torch.triu_indices(5, 5)
-    expected = (vectors.transpose(1, 2) @ vectors)[:, rows, columns] @ weight.T
-
-    def mapped(vectors, weight):
-        products, weight = inner_products(vectors, weight)
-        return products @ weight.T
-
-    torch.testing.assert_close(mapped(vectors, weight), expected)
-    assert torch.autograd.gradcheck(mapped, (vectors, weight))
+    vectors = torch.randn(4, 3, 5, dtype=torch.float64)
+    gram = GramLinear(5, 7, 1.0, bias=False).double()
+    first, second = torch.triu_indices(5, 5)
+    expected = (vectors.mT @ vectors)[:, first, second] @ gram.weight.T
+    torch.testing.assert_close(gram(vectors), expected)
 
 
-def test_shorten_has_the_right_gradients():
-    torch.manual_seed(0)
-    vectors = torch.randn(4, 3, 5, dtype=torch.float64, requires_grad=True)
-    fields = torch.randn(4, 3, 2, dtype=torch.float64, requires_grad=True)
-
-    def shortened(vectors, fields):
-        return shorten(torch.nn.functional.pad(vectors, (0, fields.shape[-1])), fields)
-
+def test_rms_norm_leaves_short_vectors_and_shortens_long_ones():
+    vectors = torch.randn(4, 3, 5, dtype=torch.float64)
     scale = (1 + vectors.square().sum(dim=(1, 2), keepdim=True) / 5).rsqrt()
-    expected = torch.cat((vectors * scale, fields), dim=-1)
-    torch.testing.assert_close(shortened(vectors, fields), expected)
-    assert torch.autograd.gradcheck(shortened, (vectors, fields))
-    assert torch.autograd.gradcheck(shortened, (vectors, fields[..., :0].detach()))
-
-
-def test_combine_has_the_right_gradients():
-    torch.manual_seed(0)
-    vectors = torch.randn(4, 3, 5, dtype=torch.float64, requires_grad=True)
-    factors = torch.randn(4, 5, dtype=torch.float64, requires_grad=True)
-    expected = torch.einsum("nxm,nm->nx", vectors, factors)
-    torch.testing.assert_close(combine(vectors, factors), expected)
-    assert torch.autograd.gradcheck(combine, (vectors, factors))
-
-
-@pytest.mark.parametrize("rows", [[0, 1, 0], [1, 1], [0, 0, 1, 0]], ids=["full", "alike", "gaps"])
-def test_attention_has_the_right_gradients(grow, rows):
-    torch.manual_seed(0)
-    packing = (layout := layout_of((grow(2), grow(4)), rows)).packing
-    qkv = torch.randn(6, layout.num_limbs, 2, dtype=torch.float64, requires_grad=True)
-    vectors = torch.randn(layout.num_limbs, 6, dtype=torch.float64, requires_grad=True)
-
-    def scalars_and_vectors(qkv, bias, vectors):
-        scalars, moved = attend(packing, qkv, bias, vectors)
-        return scalars, *moved
-
-    for bins in (1, packing.bins):
-        shape = (2, bins, packing.size, packing.size)
-        bias = torch.randn(shape, dtype=torch.float64, requires_grad=True)
-        assert torch.autograd.gradcheck(scalars_and_vectors, (qkv, bias, vectors))
-    assert torch.autograd.gradcheck(lambda x: attend(packing, x)[0], (qkv,))
+    torch.testing.assert_close(rms_norm(vectors), vectors * scale)
+    torch.testing.assert_close(rms_norm(1e-9 * vectors), 1e-9 * vectors)
+    length = rms_norm(1e9 * vectors).square().sum(dim=1).mean(dim=1)
+    torch.testing.assert_close(length, torch.ones_like(length))
 
 
 def _turns(seed: int) -> dict[str, torch.Tensor]:
@@ -210,7 +178,8 @@ def test_torques_follow_the_hinge_axes():
     torch.manual_seed(0)
     network = Set(PRESETS["fast"], ACTOR).double()
     batch = random_batch(BODIES)
-    h, stacked, _ = network._run(batch, None)
+    h, vectors, fields, _ = network._run(batch, None)
+    stacked = torch.cat((vectors, fields), dim=-1)
     factors = network.read_out(torch.relu(network.hidden(network.invariants(h, stacked))))
     torque = torch.einsum("lik,lk->li", stacked, factors)
     expected = torch.einsum("li,lai->la", torque, batch.vectors[:, 3:])

@@ -24,8 +24,8 @@ def test_traversal_embedding_is_three_embeddings_side_by_side():
     expected = torch.cat((table[4, :3], table[5, 3:5], table[4, 5:]))
     assert torch.equal(left_thigh, expected)
     alone = embedding(layout_of((HOPPER, WALKER), [1, 1]))
-    assert alone.shape == (7, 7)
-    assert torch.equal(alone[4], expected)
+    assert alone.shape == (14, 7)
+    assert torch.equal(alone[[4, 11]], expected.expand(2, -1))
 
 
 def test_places_beyond_the_table_share_the_last(grow):
@@ -39,17 +39,16 @@ def test_relation_bias_is_a_linear_map_of_the_relations():
     bias = RelationBias(2).double()
     with torch.no_grad():
         bias.map.weight[:] = torch.tensor([[1.0, 0.0, 0.0], [0.0, 2.0, -1.0]])
-    # The walker fills a bin, the hoppers share the other. Rows of a relation hear, and
-    # columns are heard; in attention it is the other way around.
+    # The walker fills a bin, the hoppers share the other.
     found = bias(layout_of((WALKER, HOPPER), [1, 0, 1]).packing)
     assert found.shape == (2, 2, 7, 7)
     for body, part in ((WALKER, slice(0, 7)), (HOPPER, slice(0, 3)), (HOPPER, slice(3, 6))):
         bin_ = int(body is HOPPER)
         pagerank, laplacian, distance = torch.tensor(graph_of(body).relations).unbind(-1)
-        torch.testing.assert_close(found[0, bin_, part, part], pagerank.T)
-        torch.testing.assert_close(found[1, bin_, part, part], (2 * laplacian - distance).T)
+        torch.testing.assert_close(found[bin_, 0, part, part], pagerank)
+        torch.testing.assert_close(found[bin_, 1, part, part], 2 * laplacian - distance)
     alone = bias(layout_of((WALKER, HOPPER), [1, 1, 1]).packing)
-    torch.testing.assert_close(alone, found[:, 1:, :3, :3])
+    torch.testing.assert_close(alone, found[1:, :, :3, :3])
 
 
 def test_places_and_relations_in_the_whole_body():
@@ -110,7 +109,7 @@ def test_flat_is_all_that_a_limb_observes():
     batch = random_batch((WALKER, HOPPER), dtype=torch.float32)
     features = batch.flat
     assert features.shape == (10, 41)
-    assert torch.equal(features[:, :18], batch.tamed.flatten(1))
+    assert torch.equal(features[:, :18], batch.squashed.flatten(1))
     assert torch.equal(features[8, 18:24], torch.cat((batch.gravity[1], batch.target[1])))
     assert torch.equal(features[:, 24:], batch.scalars)
 

@@ -1,20 +1,10 @@
-"""Attention between the limbs of a row, written for many short rows on a CPU.
+"""Attention between the limbs of a row, and what it knows of the structure of a body.
 
-Rows have 2 to some 40 limbs, so the products are small and PyTorch's own softmax over
-such a short dimension would cost more than all of them together. `attend` is therefore one
-function with its gradient written out. The same weights move the scalars (each head its
-own) and the vectors (every head all of them).
-
-Rows of different sizes are packed into bins here, and unpacked again (`packing`). Weights are
-kept as (heads, bins, heard limb, hearing limb). Of batched products of small matrices those with
-a transposed second factor take three times as long as others, and in this order only queries
-and incoming gradients have to be transposed to avoid them. What each head works with lies
-together (`blocks.project`), or every product would read the other heads' numbers too.
+Limbs of a batch lie in one list. Attention alone needs rows of one size: it packs several rows
+into a bin (`packing`), works on bins and unpacks what it has made.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,115 +21,30 @@ LOGIT_GAIN = 1.5
 """Of queries and keys at the start, so that attention is neither even nor on one limb."""
 
 
-def attend(
-    packing: Packing, qkv: Tensor, bias: Tensor | None = None, vectors: Tensor | None = None
-) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Attention of each limb to all limbs of its row.
+def attention_weights(q: Tensor, k: Tensor, bias: Tensor | None, packing: Packing) -> Tensor:
+    """alpha_ij = softmax_j(q_i . k_j / sqrt(e) + bias_ij): (bins, heads, size, size).
 
-    `qkv` (3 * heads, limbs, width) holds the heads' queries, then their keys, then their values;
-    `bias` (heads, 1 or bins, size, size) is added to the logits. Gives what each head hears of
-    values, (heads, limbs, width), and of `vectors` (limbs, n), (limbs, n) each.
+    Queries and keys are (limbs, heads, e); `bias` is (1 or bins, heads, size, size).
     """
-    inputs = (qkv, _masked(packing, bias), vectors, packing)
-    heard, *moved = _Attend.apply(*inputs)  # type: ignore[no-untyped-call]
-    return heard, tuple(moved)
-
-
-def attention_weights(packing: Packing, qkv: Tensor, bias: Tensor | None = None) -> Tensor:
-    """(rows, heads, size, size): how much a limb (row) listens to each (column)."""
-    heads = len(qkv) // 3
-    queries, keys, _ = packing.pack(qkv, 1).view(3, heads, packing.bins, packing.size, -1)
-    weights = _weights(queries, keys, _masked(packing, bias))
-    return packing.by_row(weights.permute(1, 0, 3, 2))
-
-
-def _masked(packing: Packing, bias: Tensor | None) -> Tensor | None:
-    """The bias with that between rows which share a bin."""
-    if bias is None or packing.mask is None:
-        return packing.mask if bias is None else bias
-    return bias + packing.mask.to(bias.dtype)
-
-
-def _weights(queries: Tensor, keys: Tensor, bias: Tensor | None) -> Tensor:
-    """(heads, bins, size, size): softmax over the limbs that are heard.
-
-    Queries and keys are (heads, bins, size, n).
-    """
-    weights = queries.new_empty(*queries.shape[:-1], queries.shape[-2])
+    q, k = packing.pack(q).transpose(1, 2), packing.pack(k).transpose(1, 2)
+    logits = q @ k.transpose(2, 3) * q.shape[-1] ** -0.5
     if bias is not None:
-        weights.copy_(bias)
-    alpha, beta = queries.shape[-1] ** -0.5, 0 if bias is None else 1
-    transposed = queries.flatten(0, 1).transpose(1, 2).contiguous()
-    weights.flatten(0, 1).baddbmm_(keys.flatten(0, 1), transposed, beta=beta, alpha=alpha)
-    weights -= weights.amax(dim=-2, keepdim=True)
-    # What is below, other rows among it, would be 1e-26 of a limb's attention at most. Of
-    # much smaller numbers `exp` is some hundred times slower.
-    weights.clamp_min_(-60.0).exp_()
-    weights /= weights.sum(dim=-2, keepdim=True)
-    return weights
+        logits = logits + bias
+    if packing.mask is not None:
+        logits = logits + packing.mask.to(logits.dtype)
+    return torch.softmax(logits, dim=-1)
 
 
-class _Attend(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        qkv: Tensor,
-        bias: Tensor | None,
-        vectors: Tensor | None,
-        packing: Packing,
-    ) -> tuple[Tensor, ...]:
-        shape = packing.bins, packing.size
-        qkv = packing.pack(qkv, 1)
-        heads, slots = len(qkv) // 3, qkv.shape[1]
-        queries, keys, values = qkv.view(3, heads, *shape, -1)
-        weights = _weights(queries, keys, bias)
-        hearing = weights.transpose(2, 3)
-        heard = hearing.flatten(0, 1).bmm(values.flatten(0, 1)).view(heads, slots, -1)
-        moved = []
-        if vectors is not None:
-            vectors = packing.pack(vectors)
-            bins = vectors.view(*shape, -1)
-            moved = [packing.unpack(one.bmm(bins).view_as(vectors)) for one in hearing]
-        ctx.save_for_backward(qkv, vectors, weights)
-        ctx.bias_shape, ctx.packing = None if bias is None else bias.shape, packing
-        return packing.unpack(heard, 1), *moved
+def weighted_values(alpha: Tensor, v: Tensor, packing: Packing) -> Tensor:
+    """sum_j alpha_ij v_j, each head of its own values: (limbs, heads, e)."""
+    return packing.unpack((alpha @ packing.pack(v).transpose(1, 2)).transpose(1, 2))
 
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(
-        ctx: Any, grad_heard: Tensor, *grad_moved: Tensor
-    ) -> tuple[Tensor, Tensor | None, Tensor | None, None]:
-        qkv, vectors, weights = ctx.saved_tensors
-        packing: Packing = ctx.packing
-        bins, size = packing.bins, packing.size
-        flat = weights.flatten(0, 1)
-        queries, keys, values = qkv.view(3, len(flat), size, -1)
-        by_hearer = packing.pack(grad_heard, 1).view_as(values)
-        grads = torch.empty_like(qkv)
-        grad_queries, grad_keys, grad_values = grads.view(3, len(flat), size, -1)
-        grad = values.bmm(by_hearer.transpose(1, 2).contiguous())
-        torch.bmm(flat, by_hearer, out=grad_values)
-        grad_vectors = None
-        if grad_moved:
-            said = vectors.view(bins, size, -1)
-            grad_said = torch.zeros_like(said)
-            for grad_weight, w, moved in zip(
-                grad.view_as(weights), weights, grad_moved, strict=True
-            ):
-                by_bin = packing.pack(moved).view_as(said)
-                grad_weight.baddbmm_(said, by_bin.transpose(1, 2).contiguous())
-                grad_said.baddbmm_(w, by_bin)
-            grad_vectors = packing.unpack(grad_said.view_as(vectors))
-        # Through the softmax: p * (g - sum(p * g)).
-        grad *= flat
-        grad -= flat * grad.sum(dim=-2, keepdim=True)
-        grad_bias = None
-        if ctx.needs_input_grad[1]:
-            grad_bias = grad.view_as(weights).sum_to_size(ctx.bias_shape)
-        grad_logits = grad * queries.shape[-1] ** -0.5
-        torch.bmm(grad_logits.transpose(1, 2), keys, out=grad_queries)
-        torch.bmm(grad_logits, queries, out=grad_keys)
-        return packing.unpack(grads, 1), grad_bias, grad_vectors, None
+
+def weighted_vectors(alpha: Tensor, x: Tensor, packing: Packing) -> Tensor:
+    """sum_j alpha_ij x_j, each head of all numbers (limbs, n): (limbs, heads, n)."""
+    bins, heads, size, _ = alpha.shape
+    found = alpha.flatten(1, 2) @ packing.pack(x)
+    return packing.unpack(found.view(bins, heads, size, -1).transpose(1, 2))
 
 
 class TraversalEmbedding(nn.Module):
@@ -162,17 +67,13 @@ class TraversalEmbedding(nn.Module):
         own = owner == torch.arange(NUM_TRAVERSALS).unsqueeze(1)
         self.register_buffer("own", own.unsqueeze(1), persistent=False)
 
-    def forward(self, layout: BatchLayout, weight: Tensor | None = None) -> Tensor:
-        """(limbs, width), or (limbs of one row, width) if all rows are of one body; or what a
-        linear map (outputs, width) makes of it."""
-        traversals, limbs = layout.traversals(MAX_PLACES, self.table.dtype, self.whole)
+    def forward(self, layout: BatchLayout) -> Tensor:
+        """(limbs, width)."""
+        traversals = layout.traversals(MAX_PLACES, self.table.dtype, self.whole)
         places = traversals.shape[1] // NUM_TRAVERSALS
         table = (self.table[:places] * self.get_buffer("own")).flatten(0, 1)
-        if weight is not None:
-            table = table @ weight.t()
         # A product with one-hot rows of the bodies' limbs: there are fewer than in the batch.
-        embedded = traversals @ table
-        return embedded if limbs is None else embedded.index_select(0, limbs)
+        return layout.from_bodies(traversals @ table)
 
 
 class RelationBias(nn.Module):
@@ -188,6 +89,7 @@ class RelationBias(nn.Module):
         self.map = nn.Linear(NUM_RELATIONS, heads, bias=False)
 
     def forward(self, packing: Packing) -> Tensor:
-        """(heads, 1 or bins, size, size): of the limb that is heard to the hearing one."""
+        """(1 or bins, heads, size, size), of limb i to limb j."""
         relations = packing.relations(self.map.weight.dtype, self.whole)
-        return (self.map.weight @ relations.flatten(1)).view(-1, *relations.shape[1:])
+        bias: Tensor = self.map(relations)
+        return bias.permute(0, 3, 1, 2)

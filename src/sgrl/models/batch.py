@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,22 +23,12 @@ from sgrl.envs.observation import (
     VELOCITIES,
 )
 from sgrl.models.layout import BatchLayout, layout_of
-from sgrl.models.observed import observed_products
 from sgrl.morphology import Morphology
 from sgrl.vector_math import warm_up
 
 __all__ = ["BatchLayout", "LimbBatch", "layout_of"]
 
 warm_up()
-
-
-class Source(NamedTuple):
-    """The batch that rows were taken from. What follows from observations alone is worked out
-    once, for all its rows, however often they are taken."""
-
-    batch: LimbBatch
-    take: Callable[[Tensor], Tensor]
-    """Takes the limbs of those rows from a tensor (limbs, ...) of that batch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +44,6 @@ class LimbBatch:
     target: Tensor
     """(rows, 3), unit, from torso to target."""
     layout: BatchLayout
-    source: Source | None = field(default=None, repr=False)
-    """Where its rows were taken from, if they were."""
 
     @classmethod
     def from_flat(cls, obs: Tensor, body: Morphology) -> LimbBatch:
@@ -99,43 +86,27 @@ class LimbBatch:
             layout,
         )
 
-    @cached_property
-    def tamed(self) -> Tensor:
+    @property
+    def squashed(self) -> Tensor:
         """(limbs, 6, 3): the vectors with long ones shortened, from length s to about sqrt(s).
 
         Velocities reach 10 while positions stay near 1. The factor depends on the length
-        alone, so turning or mirroring before or after is the same, and no two lengths
+        alone, so rotating or mirroring before or after is the same, and no two lengths
         become one.
         """
         square_length = self.vectors.square().sum(dim=-1, keepdim=True)
         return self.vectors * (square_length + 1).rsqrt().sqrt()
 
-    @cached_property
+    @property
     def flat(self) -> Tensor:
         """(limbs, 41): all that a limb observes side by side, for methods without symmetry."""
-        if self.source is not None:
-            return self.source.take(self.source.batch.flat)
         shared = self.fields.transpose(1, 2).flatten(1)
-        return torch.cat((self.tamed.flatten(1), shared, self.scalars), dim=-1)
+        return torch.cat((self.squashed.flatten(1), shared, self.scalars), dim=-1)
 
-    @cached_property
+    @property
     def fields(self) -> Tensor:
         """(limbs, 3, 2): gravity and target direction, for each limb."""
         return self.layout.spread(torch.stack((self.gravity, self.target), dim=-1))
-
-    @cached_property
-    def channels(self) -> Tensor:
-        """(limbs, 3, 6): `tamed`, with the coordinate in the middle."""
-        if self.source is not None:
-            return self.source.take(self.source.batch.channels)
-        return self.tamed.transpose(1, 2).contiguous()
-
-    @cached_property
-    def products(self) -> Tensor:
-        """(limbs, 36): inner products of `channels` and `fields`, see `observed_products`."""
-        if self.source is not None:
-            return self.source.take(self.source.batch.products)
-        return observed_products(self.channels, self.fields)
 
     def select(self, rows: NDArray[np.int64]) -> LimbBatch:
         """Some of its rows, in the order given."""
@@ -147,9 +118,8 @@ class LimbBatch:
             self.gravity.index_select(0, index),
             self.target.index_select(0, index),
             layout,
-            Source(self, take),
         )
 
     def replace(self, **changes: Any) -> LimbBatch:
         """A batch with some parts changed."""
-        return dataclasses.replace(self, source=None, **changes)
+        return dataclasses.replace(self, **changes)

@@ -48,7 +48,7 @@ class BodySet:
         return [(canonical_graph_of if whole else graph_of)(body) for body in self.bodies]
 
     def relations(self, dtype: torch.dtype, device: torch.device, whole: bool) -> Tensor:
-        """(3, bodies * size * size), zero in the gaps: of the limb that comes first to the
+        """(bodies * size * size, 3), zero in the gaps: of the limb that comes first to the
         one that comes second; in the `whole` body or in the body itself."""
         key = (0, dtype, device, whole)
         if key not in self._tables:
@@ -56,7 +56,7 @@ class BodySet:
             graphs = self._graphs(whole=whole)
             for body, graph, limbs in zip(table, graphs, self.counts, strict=True):
                 body[:limbs, :limbs] = graph.relations
-            flat = np.ascontiguousarray(table.reshape(-1, NUM_RELATIONS).T)
+            flat = table.reshape(-1, NUM_RELATIONS)
             self._tables[key] = torch.from_numpy(flat).to(device, dtype)
         return self._tables[key]
 

@@ -20,7 +20,6 @@ from torch import Tensor
 
 from sgrl.models.bodies import BodySet
 from sgrl.models.packing import Packing
-from sgrl.models.padding import Gather, Scatter
 from sgrl.morphology import Morphology
 
 CACHED_LAYOUTS = 256
@@ -49,6 +48,8 @@ class BatchLayout:
         """All rows have as many limbs: padding is free."""
         self.alike = bool((rows == rows[0]).all())
         """All rows are of one body."""
+        start = int(rows[0]) * body_set.size
+        self._first_row = slice(start, start + self.max_limbs)
         self._starts = np.cumsum(self._counts) - self._counts
         self._limb_row = np.repeat(np.arange(self.num_rows), self._counts)
         self._limb_index = np.arange(self.num_limbs) - self._starts[self._limb_row]
@@ -128,14 +129,15 @@ class BatchLayout:
     def pad(self, x: Tensor) -> Tensor:
         """(limbs, ...) to (rows, max_limbs, ...), zero in the gaps; a view without gaps."""
         if not self.uniform:
-            x = Scatter.apply(x, self._places, self.num_rows * self.max_limbs)  # type: ignore[no-untyped-call]
+            gaps = x.new_zeros(self.num_rows * self.max_limbs, *x.shape[1:])
+            x = gaps.index_copy(0, self._places, x)
         return x.view(self.num_rows, self.max_limbs, *x.shape[1:])
 
     def unpad(self, x: Tensor) -> Tensor:
         """(rows, max_limbs, ...) to (limbs, ...): the inverse of `pad`."""
         x = x.reshape(self.num_rows * self.max_limbs, *x.shape[2:])
         if not self.uniform:
-            x = Gather.apply(x, self._places)  # type: ignore[no-untyped-call]
+            x = x.index_select(0, self._places)
         return x
 
     def select(self, rows: NDArray[np.int64]) -> tuple[BatchLayout, Callable[[Tensor], Tensor]]:
@@ -158,18 +160,16 @@ class BatchLayout:
         """The limbs in bins of one size, for limbs that attend to each other."""
         return Packing(self._body_set, self._rows, self._counts, self.device)
 
-    def traversals(
-        self, most: int, dtype: torch.dtype, whole: bool
-    ) -> tuple[Tensor, Tensor | None]:
-        """One-hot rows (n, 3 * places), see `BodySet.traversals`, and which of them each limb has.
+    def traversals(self, most: int, dtype: torch.dtype, whole: bool) -> Tensor:
+        """One-hot rows (bodies * size, 3 * places), see `BodySet.traversals`."""
+        return self._body_set.traversals(most, dtype, self.device, whole)
 
-        If all rows are of one body they are those of its limbs, row after row, and None.
-        """
-        table = self._body_set.traversals(most, dtype, self.device, whole)
-        if self.alike:
-            start = int(self._rows[0]) * self._body_set.size
-            return table[start : start + self.max_limbs], None
-        return table, self._kinds
+    def from_bodies(self, x: Tensor) -> Tensor:
+        """(bodies * size, ...), what each limb of each body has, to (limbs, ...)."""
+        if not self.alike:
+            return x.index_select(0, self._kinds)
+        one_row = x[self._first_row]
+        return one_row.expand(self.num_rows, *one_row.shape).flatten(0, 1)
 
     @cached_property
     def _kinds(self) -> Tensor:

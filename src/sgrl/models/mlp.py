@@ -34,7 +34,14 @@ def mlp(
 def linear(inputs: int, outputs: int, gain: float, bias: bool = True) -> nn.Linear:
     """A linear layer that makes numbers `gain` times as large, with a bias of 0."""
     layer = nn.Linear(inputs, outputs, bias)
-    nn.init.orthogonal_(layer.weight, gain * math.sqrt(max(1.0, outputs / inputs)))
-    if bias:
-        nn.init.zeros_(layer.bias)
+    initialize(layer, gain)
     return layer
+
+
+def initialize(layer: nn.Linear, gain: float) -> None:
+    """Orthogonal weights that make numbers `gain` times as large, and a bias of 0."""
+    nn.init.orthogonal_(
+        layer.weight, gain * math.sqrt(max(1.0, layer.out_features / layer.in_features))
+    )
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)

@@ -90,7 +90,7 @@ class Packing:
         index = np.arange(len(limb_row)) - starts[limb_row]
         slots = (self._bins * self.size + self._offsets)[limb_row] + index
         self.mask: Tensor | None = None
-        """(1, bins, size, size): minus infinity between limbs of different rows; None if
+        """(bins, 1, size, size): minus infinity between limbs of different rows; None if
         there are none in a bin."""
         if not self._free:
             # A gap holds a copy of the batch's first limb and hears only gaps. Those of a bin are
@@ -101,7 +101,7 @@ class Packing:
             row_of = np.full((self.bins, self.size), -1)
             row_of.flat[slots] = limb_row
             apart = row_of[:, :, None] != row_of[:, None, :]
-            self.mask = self._tensor(np.where(apart, np.float32(-np.inf), np.float32(0.0))[None])
+            self.mask = self._tensor(np.where(apart, np.float32(-np.inf), np.float32(0.0))[:, None])
         # Where the limb in each slot is found in a list (bodies * largest body).
         self._places = np.zeros(self.bins * self.size, np.int64)
         self._places[slots] = rows[limb_row] * body_set.size + index
@@ -109,16 +109,18 @@ class Packing:
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(array).to(self.device)
 
-    def pack(self, x: Tensor, dim: int = 0) -> Tensor:
-        """(..., limbs, ...) to (..., slots, ...). Gaps are all alike."""
-        return x if self._free else x.index_select(dim, self._sources)
+    def pack(self, x: Tensor) -> Tensor:
+        """(limbs, ...) to (bins, size, ...). Gaps are all alike."""
+        x = x if self._free else x.index_select(0, self._sources)
+        return x.view(self.bins, self.size, *x.shape[1:])
 
-    def unpack(self, x: Tensor, dim: int = 0) -> Tensor:
-        """(..., slots, ...) to (..., limbs, ...): the inverse of `pack`."""
-        return x if self._free else x.index_select(dim, self._slots)
+    def unpack(self, x: Tensor) -> Tensor:
+        """(bins, size, ...) to (limbs, ...): the inverse of `pack`."""
+        x = x.flatten(0, 1)
+        return x if self._free else x.index_select(0, self._slots)
 
     def relations(self, dtype: torch.dtype, whole: bool) -> Tensor:
-        """(3, bins, size, size): in [:, bin, i, j] how limb i matters to limb j of a row, in the
+        """(bins, size, size, 3): in [bin, i, j] how limb j matters to limb i of a row, in the
         `whole` body or in the body itself.
 
         One bin, which stands for all, if all rows are of one body. Between rows anything.
@@ -127,11 +129,11 @@ class Packing:
         if key not in self._relations:
             size = self._body_set.size
             places = self._places[: self.size] if self._alike else self._places
-            limb = (places % size).reshape(-1, self.size, 1)
-            start = (places * size).reshape(-1, 1, self.size)
+            limb = (places % size).reshape(-1, 1, self.size)
+            start = (places * size).reshape(-1, self.size, 1)
             table = self._body_set.relations(dtype, self.device, whole)
-            found = table.index_select(1, self._tensor((start + limb).ravel()))
-            self._relations[key] = found.view(len(table), -1, self.size, self.size)
+            found = table.index_select(0, self._tensor((start + limb).ravel()))
+            self._relations[key] = found.view(-1, self.size, self.size, table.shape[1])
         return self._relations[key]
 
     def by_row(self, x: Tensor) -> Tensor:

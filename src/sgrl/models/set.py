@@ -10,7 +10,7 @@ only as factors, so turning or mirroring all vectors about the vertical turns or
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,22 +22,14 @@ from sgrl.models.attention import (
     RECTIFIED,
     RelationBias,
     TraversalEmbedding,
-    attend,
     attention_weights,
+    weighted_values,
+    weighted_vectors,
 )
 from sgrl.models.batch import LimbBatch
-from sgrl.models.blocks import embed, feed_forward, project, rectify, renew
-from sgrl.models.mlp import OUTPUT_GAIN, linear
+from sgrl.models.mlp import OUTPUT_GAIN, initialize, linear
 from sgrl.models.network import LimbNetwork, Role, std_layer
-from sgrl.models.observed import (
-    Observed,
-    mix,
-    observed_products,
-    shorten_products,
-    weights_of_products,
-)
 from sgrl.models.packing import Packing
-from sgrl.models.vectors import combine, inner_products, shorten
 
 AXES = slice(3, 6)
 """The hinge axes among the six vectors of a limb."""
@@ -148,55 +140,61 @@ def ablate(config: SetConfig, name: str) -> SetConfig:
     return replace(config, **ABLATIONS[name])
 
 
-class Invariants(nn.Module):
-    """The invariant embedding of a limb, from which its matrix M and all else is made.
+class GramLinear(nn.Linear):
+    """A linear map of the inner products of m vectors, each pair once."""
 
-    Equation eq:M up to the last layer of its outer MLP: `mlp([m, g, d]^T [m, g, d])` and
-    `h`, each mapped to the embedding, added, rectified. (limbs, embedding). The mixing
-    m = Z W has no weights of its own: the inner products of [Z W, g, d] are a linear map
-    of those of [Z, g, d], and the MLP begins with one.
+    entries: Tensor
+
+    def __init__(self, vectors: int, outputs: int, gain: float, *, bias: bool) -> None:
+        super().__init__(vectors * (vectors + 1) // 2, outputs, bias)
+        initialize(self, gain)
+        # Each pair, half to each of its two entries of the symmetric matrix.
+        first, second = torch.triu_indices(vectors, vectors)
+        entries = torch.zeros(len(first), vectors, vectors)
+        entries[torch.arange(len(first)), first, second] += 0.5
+        self.register_buffer("entries", (entries + entries.mT).flatten(1), persistent=False)
+
+    def forward(self, E: Tensor) -> Tensor:
+        """From vectors (n, 3, m) to (n, outputs)."""
+        gram = (E.unsqueeze(-1) * E.unsqueeze(-2)).sum(1)
+        return functional.linear(gram.flatten(1), self.weight @ self.entries, self.bias)
+
+
+class Invariants(nn.Module):
+    """s = relu(W h + b + sigma([Z, g, d]^T [Z, g, d])): all of eq:M but its last linear map.
+
+    The mixing m = Z W of the paper has no weights of its own: the inner products of [Z W, g, d]
+    are a linear map of those of [Z, g, d], and sigma begins with one.
     """
 
     def __init__(self, config: SetConfig) -> None:
         super().__init__()
         width = config.embedding
         self.read = linear(width, width, 1.0)
-        self.has_vectors = config.geometry == "vector"
-        self.gram_in: nn.Linear | None = None
-        if self.has_vectors:
-            products = config.matrix * (config.matrix + 1) // 2
-            if config.gram_hidden is not None:
-                self.gram_in = linear(products, config.gram_hidden, RECTIFIED)
-                products = config.gram_hidden
-            self.gram_out = linear(products, width, 1.0, bias=False)
+        self.gram_in: GramLinear | None = None
+        if config.geometry == "scalar":
+            return
+        if config.gram_hidden is None:
+            self.gram_out: nn.Linear = GramLinear(config.matrix, width, 1.0, bias=False)
+        else:
+            self.gram_in = GramLinear(config.matrix, config.gram_hidden, RECTIFIED, bias=True)
+            self.gram_out = linear(config.gram_hidden, width, 1.0, bias=False)
 
-    def forward(self, h: Tensor, stacked: Tensor | None) -> Tensor:
-        """From scalars and [Z, g, d] (limbs, 3, matrix)."""
-        if not self.has_vectors or stacked is None:
-            return rectify(h, self.read.weight, self.read.bias)
-        return self._embedding(h, *inner_products(stacked, self._inner.weight))
+    def forward(self, h: Tensor, E: Tensor | None) -> Tensor:
+        """From scalars (n, width) and [Z, g, d] (n, 3, m) to (n, width)."""
+        if E is None:
+            return torch.relu(self.read(h))
+        gram = E if self.gram_in is None else torch.relu(self.gram_in(E))
+        return torch.relu(self.read(h) + self.gram_out(gram))
 
-    def at_first(self, h: Tensor, seen: Observed, mixture: Tensor) -> tuple[Tensor, Tensor]:
-        """From scalars and what was observed, of which `mixture` (channels, 6) makes Z.
 
-        Also the factor (limbs, 1) that shortens Z.
-        """
-        fields = seen.fields.shape[-1]
-        weight, square = weights_of_products(self._inner.weight, mixture, fields)
-        products, factor = shorten_products(seen.products, square, mixture.shape[1], fields)
-        return self._embedding(h, products, weight), factor
+def rms_norm(Z: Tensor) -> Tensor:
+    """Z / sqrt(1 + the mean square length of its vectors): (n, 3, C).
 
-    @property
-    def _inner(self) -> nn.Linear:
-        """What reads the inner products."""
-        return self.gram_out if self.gram_in is None else self.gram_in
-
-    def _embedding(self, h: Tensor, products: Tensor, weight: Tensor) -> Tensor:
-        """`weight` maps products as `gram_in` does, or `gram_out` if there is none."""
-        also, by = products, weight
-        if self.gram_in is not None:
-            also, by = rectify(products, weight, self.gram_in.bias), self.gram_out.weight
-        return rectify(h, self.read.weight, self.read.bias, also, by)
+    One number per limb, the same whichever way they point: short ones stay as they are, long ones
+    come out with a mean square length of 1 and their proportions.
+    """
+    return Z * (1 + Z.square().sum((1, 2), keepdim=True) / Z.shape[-1]).rsqrt()
 
 
 class SetLayer(nn.Module):
@@ -205,7 +203,7 @@ class SetLayer(nn.Module):
     def __init__(self, config: SetConfig, *, first: bool, last: bool) -> None:
         super().__init__()
         width = config.embedding
-        self.heads = config.heads
+        self.heads, self.hidden_units = config.heads, config.hidden
         self.invariants = Invariants(config)
         # No biases: a key's never changes a softmax, a value's only adds to all limbs alike,
         # and those of `out` and `feed_forward` would stand beside the norms' own.
@@ -218,14 +216,14 @@ class SetLayer(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.feed_forward = linear(config.hidden, width, 1.0, bias=False)
         self.feed_forward_norm = nn.LayerNorm(width)
-        self.channels, self.num_fields = config.channels, config.num_fields
-        self.has_vectors = config.geometry == "vector"
         units = config.hidden
-        if self.has_vectors:
+        has_vectors = config.geometry == "vector"
+        if has_vectors:
             self.move = linear(config.heads * config.matrix, config.channels, 1.0, bias=False)
         # The last layer leaves this to the actor's read-out, which has a matrix of its own. Q and V
         # are read off inner products of the vectors as attention leaves them.
-        if self.has_vectors and not last:
+        self.matrix: nn.Linear | None = None
+        if has_vectors and not last:
             # M adds up `matrix` vectors; their sum should be as long as one of them.
             entries, gain = config.matrix * config.channels, config.matrix**-0.5
             self.matrix = linear(config.matrix_hidden, entries, gain, bias=False)
@@ -234,70 +232,27 @@ class SetLayer(nn.Module):
         self.hidden = linear(width, units, RECTIFIED)
 
     def forward(
-        self, packing: Packing, h: Tensor, stacked: Tensor | None
+        self, h: Tensor, Z: Tensor | None, gd: Tensor, packing: Packing
     ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Scalars (limbs, embedding) and [Z, g, d] (limbs, 3, matrix), both renewed.
-
-        Also the invariant embedding that limbs attended by, for `weights`.
-        """
-        embedding = self.invariants(h, stacked)
-        heard, moved = self._attend(packing, embedding, stacked)
-        h, left = self._renew(h, heard)
-        if stacked is None:
-            return h, None, embedding
-        vectors, fields = stacked[..., : self.channels], stacked[..., self.channels :]
-        for one, part in zip(moved, self.move.weight.chunk(self.heads, -1), strict=True):
-            vectors = vectors + one.view(len(h), 3, -1) @ part.t()
-        vectors = functional.pad(vectors, (0, self.num_fields))
-        return h, self._finish(vectors, fields, left), embedding
-
-    def at_first(
-        self, packing: Packing, h: Tensor, seen: Observed, mixture: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The same for a first layer whose Z is a `mixture` (channels, 6) of what was observed."""
-        embedding, factor = self.invariants.at_first(h, seen, mixture)
-        own = seen.vectors.flatten(1) * factor
-        heard, moved = self._attend(packing, embedding, own)
-        h, left = self._renew(h, heard)
-        move = self.move.weight.view(self.channels, self.heads, -1)
-        weights = (
-            mixture,
-            *(move[..., : self.channels] @ mixture).unbind(1),
-            # Weights of a limb's attention sum to 1: each head hears g and d as they are.
-            move[..., self.channels :].sum(dim=1),
-        )
-        vectors = mix((own, *moved, seen.fields.flatten(1)), weights, self.num_fields)
-        return h, self._finish(vectors, seen.fields, left), embedding
-
-    def weights(self, packing: Packing, embedding: Tensor) -> Tensor:
-        """Attention (rows, heads, max_limbs, max_limbs) of this layer, to look at."""
-        return attention_weights(packing, self._qkv(embedding), self._bias(packing))
-
-    def _qkv(self, embedding: Tensor) -> Tensor:
-        return project(embedding, self.qkv.weight, 3 * self.heads)
-
-    def _bias(self, packing: Packing) -> Tensor | None:
-        return None if self.relations is None else self.relations(packing)
-
-    def _attend(
-        self, packing: Packing, embedding: Tensor, vectors: Tensor | None
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """What each head hears of scalars, and of vectors."""
-        flat = None if vectors is None else vectors.flatten(1)
-        return attend(packing, self._qkv(embedding), self._bias(packing), flat)
-
-    def _renew(self, h: Tensor, heard: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The scalars, and the hidden units that the matrix is made of."""
-        h = renew(h, heard, self.out.weight, self.norm)
-        return feed_forward(h, self.hidden, self.feed_forward.weight, self.feed_forward_norm)
-
-    def _finish(self, vectors: Tensor, fields: Tensor, left: Tensor | None) -> Tensor:
-        """[Z, g, d] from [Z, 0, 0]: mixed by the matrix if this layer has one, and shortened."""
-        if left is not None:
-            stacked = torch.cat((vectors[..., : self.channels], fields), dim=-1)
-            matrix = self.matrix(left).view(len(left), -1, self.channels)
-            vectors = vectors + functional.pad(stacked @ matrix, (0, self.num_fields))
-        return shorten(vectors, fields)
+        """Scalars (n, width), vectors (n, 3, C) and attention (bins, heads, size, size)."""
+        E = None if Z is None else torch.cat((Z, gd), -1)  # [Z, g, d]
+        s = self.invariants(h, E)  # eq:M
+        q, k, v = self.qkv(s).view(len(h), 3, self.heads, -1).unbind(1)  # q_i, k_i, v_i
+        bias = None if self.relations is None else self.relations(packing)
+        alpha = attention_weights(q, k, bias, packing)  # alpha_ij
+        av = weighted_values(alpha, v, packing)  # sum_j alpha_ij v_j
+        h = self.norm(h + self.out(av.flatten(1)))  # eq:h
+        hidden = torch.relu(self.hidden(h))
+        h = self.feed_forward_norm(h + self.feed_forward(hidden[:, : self.hidden_units]))
+        if Z is None or E is None:
+            return h, None, alpha
+        aE = weighted_vectors(alpha, E.flatten(1), packing)  # sum_j alpha_ij [Z_j, g, d]
+        aE = aE.view(len(h), self.heads, 3, -1).transpose(1, 2)
+        Z = Z + self.move(aE.flatten(2))  # eq:mz
+        if self.matrix is not None:
+            M = self.matrix(hidden[:, self.hidden_units :]).view(len(h), E.shape[-1], -1)
+            Z = Z + torch.cat((Z, gd), -1) @ M  # as eq:readout does
+        return h, rms_norm(Z), alpha
 
 
 class Set(LimbNetwork):
@@ -329,13 +284,13 @@ class Set(LimbNetwork):
 
     def forward(self, batch: LimbBatch, action: Tensor | None = None) -> Tensor:
         """(limbs, role.outputs), not squashed."""
-        h, stacked, _ = self._run(batch, action)
-        hidden = rectify(self.invariants(h, stacked), self.hidden.weight, self.hidden.bias)
-        out: Tensor = self.read_out(hidden)
-        if self.projects and stacked is not None:
-            # eq:readout. The last layer of its MLP and W_T are one linear map.
-            torque = combine(stacked, out)
-            out = torch.bmm(batch.vectors[:, AXES], torque.unsqueeze(2)).squeeze(2)
+        h, Z, gd, _ = self._run(batch, action)
+        E = None if Z is None else torch.cat((Z, gd), -1)
+        hidden = torch.relu(self.hidden(self.invariants(h, E)))
+        out: Tensor = self.read_out(hidden)  # of a critic Q
+        if self.projects and E is not None:
+            T = (E * out.unsqueeze(1)).sum(-1)  # eq:readout, where sigma_M and W_T end in one map
+            out = (batch.vectors[:, AXES] * T.unsqueeze(1)).sum(-1)  # eq:action
         if self.read_std is None:
             return out
         # Of the hidden units, which are invariant, so the standard deviation is too.
@@ -343,47 +298,39 @@ class Set(LimbNetwork):
 
     def attention(self, batch: LimbBatch, action: Tensor | None = None) -> list[Tensor]:
         """Attention of each layer, (rows, heads, max_limbs, max_limbs), to look at."""
-        *_, embeddings = self._run(batch, action)
-        layers = zip(cast(list[SetLayer], self.layers), embeddings, strict=True)
-        return [layer.weights(batch.layout.packing, embedding) for layer, embedding in layers]
+        *_, alphas = self._run(batch, action)
+        return [batch.layout.packing.by_row(alpha) for alpha in alphas]
 
     def _run(
         self, batch: LimbBatch, action: Tensor | None
-    ) -> tuple[Tensor, Tensor | None, list[Tensor]]:
-        """Scalars and [Z, g, d] after all layers, and the embedding that each attended by."""
-        packing = batch.layout.packing
-        h, seen = self._inputs(batch, action)
-        first, *others = cast(list[SetLayer], self.layers)
-        stacked: Tensor | None
-        if seen is None:
-            h, stacked, embedding = first(packing, h, None)
-        else:
-            h, stacked, embedding = first.at_first(packing, h, seen, self.embed_vectors.weight)
-        embeddings = [embedding]
-        for layer in others:
-            h, stacked, embedding = layer(packing, h, stacked)
-            embeddings.append(embedding)
-        return h, stacked, embeddings
+    ) -> tuple[Tensor, Tensor | None, Tensor, list[Tensor]]:
+        """Scalars, vectors and [g, d] after all layers, and the attention of each."""
+        h, Z, gd = self._inputs(batch, action)
+        alphas = []
+        for layer in self.layers:
+            h, Z, alpha = layer(h, Z, gd, batch.layout.packing)
+            alphas.append(alpha)
+        return h, Z, gd, alphas
 
-    def _inputs(self, batch: LimbBatch, action: Tensor | None) -> tuple[Tensor, Observed | None]:
-        """Scalars (limbs, embedding) and what was observed as vectors."""
+    def _inputs(
+        self, batch: LimbBatch, action: Tensor | None
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Scalars (limbs, width), vectors (limbs, 3, C) and fields (limbs, 3, 0 to 2)."""
         self.check_action(action)
         config = self.config
-        scalars = [batch.scalars if config.height else batch.scalars[:, :-1]]
-        as_vectors = (config.gravity == "vector", config.target == "vector")
-        scalars += [batch.fields[..., i] for i in range(2) if not as_vectors[i]]
-        seen = None
+        scalars = [batch.scalars if config.height else batch.scalars[:, :-1]]  # eq:z
+        fields: list[Tensor] = []
+        for i, kind in enumerate((config.gravity, config.target)):
+            (fields if kind == "vector" else scalars).append(batch.fields[..., i])
+        Z = None
         if self.has_vectors:
-            seen = Observed(batch.channels, batch.fields, batch.products)
-            if not all(as_vectors):
-                fields = batch.fields[..., [i for i in range(2) if as_vectors[i]]]
-                seen = Observed(seen.vectors, fields, observed_products(seen.vectors, fields))
+            Z = rms_norm(self.embed_vectors(batch.squashed.mT))
         else:
-            scalars.append(batch.channels.transpose(1, 2).flatten(1))
+            scalars.append(batch.squashed.flatten(1))
         if action is not None:
             scalars.append(action)
-        place = self.embed.bias.view(1, -1)
+        h = self.embed(torch.cat(scalars, dim=-1))
         if self.traversals is not None:
-            place = place + self.traversals(batch.layout)
-        together = torch.cat(scalars, dim=-1) if len(scalars) > 1 else scalars[0]
-        return embed(together, self.embed.weight, place), seen
+            h = h + self.traversals(batch.layout)
+        gd = torch.stack(fields, -1) if fields else batch.fields[..., :0]
+        return h, Z, gd

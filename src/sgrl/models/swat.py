@@ -9,7 +9,6 @@ it is Amorpheus (Kurin et al. 2021). Symmetry: none, vectors are read as plain n
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -19,11 +18,10 @@ from sgrl.models.attention import (
     RECTIFIED,
     RelationBias,
     TraversalEmbedding,
-    attend,
     attention_weights,
+    weighted_values,
 )
 from sgrl.models.batch import LimbBatch
-from sgrl.models.blocks import embed, feed_forward, project, rectify, renew
 from sgrl.models.mlp import OUTPUT_GAIN, linear
 from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role, std_layer
 from sgrl.models.packing import Packing
@@ -79,19 +77,14 @@ class SwatLayer(nn.Module):
         self.feed_forward = linear(config.hidden, width, 1.0, bias=False)
         self.feed_forward_norm = nn.LayerNorm(width)
 
-    def forward(self, packing: Packing, h: Tensor, qkv: Tensor) -> Tensor:
-        """(limbs, embedding) renewed by queries, keys and values as `attend` takes them."""
-        heard, _ = attend(packing, qkv, self._bias(packing))
-        h = renew(h, heard, self.out.weight, self.norm)
-        h, _ = feed_forward(h, self.hidden, self.feed_forward.weight, self.feed_forward_norm)
-        return h
-
-    def weights(self, packing: Packing, qkv: Tensor) -> Tensor:
-        """Attention (rows, heads, max_limbs, max_limbs) of this layer, to look at."""
-        return attention_weights(packing, qkv, self._bias(packing))
-
-    def _bias(self, packing: Packing) -> Tensor | None:
-        return None if self.relations is None else self.relations(packing)
+    def forward(self, h: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
+        """Scalars (limbs, embedding) and attention (bins, heads, size, size)."""
+        q, k, v = self.qkv(h).view(len(h), 3, self.heads, -1).unbind(1)
+        bias = None if self.relations is None else self.relations(packing)
+        alpha = attention_weights(q, k, bias, packing)
+        h = self.norm(h + self.out(weighted_values(alpha, v, packing).flatten(1)))
+        h = self.feed_forward_norm(h + self.feed_forward(torch.relu(self.hidden(h))))
+        return h, alpha
 
 
 class Swat(LimbNetwork):
@@ -114,44 +107,25 @@ class Swat(LimbNetwork):
     def forward(self, batch: LimbBatch, action: Tensor | None = None) -> Tensor:
         """(limbs, role.outputs), not squashed."""
         raw, h, _ = self._run(batch, action)
-        of_h, of_raw = self.decoder.weight.tensor_split((h.shape[-1],), dim=-1)
-        hidden = rectify(h, of_h, self.decoder.bias, raw, of_raw)
+        hidden = torch.relu(self.decoder(torch.cat((h, raw), dim=-1)))
         out: Tensor = self.read_out(hidden)
         return out if self.read_std is None else torch.cat((out, self.read_std(hidden)), dim=-1)
 
     def attention(self, batch: LimbBatch, action: Tensor | None = None) -> list[Tensor]:
         """Attention of each layer, (rows, heads, max_limbs, max_limbs), to look at."""
-        *_, qkvs = self._run(batch, action)
-        layers = zip(cast(list[SwatLayer], self.layers), qkvs, strict=True)
-        return [layer.weights(batch.layout.packing, qkv) for layer, qkv in layers]
+        *_, alphas = self._run(batch, action)
+        return [batch.layout.packing.by_row(alpha) for alpha in alphas]
 
     def _run(self, batch: LimbBatch, action: Tensor | None) -> tuple[Tensor, Tensor, list[Tensor]]:
         """The raw input (limbs, 41 or 44), what all layers make of it (limbs, embedding), and
-        the queries, keys and values of each."""
-        packing = batch.layout.packing
-        raw, h, qkv = self._inputs(batch, action)
-        first, *others = cast(list[SwatLayer], self.layers)
-        h, qkvs = first(packing, h, qkv), [qkv]
-        for layer in others:
-            qkvs.append(project(h, layer.qkv.weight, 3 * layer.heads))
-            h = layer(packing, h, qkvs[-1])
-        return raw, h, qkvs
-
-    def _inputs(self, batch: LimbBatch, action: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """The raw input, its embedding, and the first layer's queries, keys and values.
-
-        Nothing but linear maps lead from the input to these. The product of the maps is a third
-        as wide as the embedding that it leaves out.
-        """
+        the attention of each."""
         self.check_action(action)
-        raw = batch.flat
-        if action is not None:
-            raw = torch.cat((raw, action), dim=-1)
-        first = cast(SwatLayer, self.layers[0])
-        to_qkv, parts = first.qkv.weight, 3 * first.heads
-        place, place_qkv = self.embed.bias.view(1, -1), (to_qkv @ self.embed.bias).view(1, -1)
+        raw = batch.flat if action is None else torch.cat((batch.flat, action), dim=-1)
+        h = self.embed(raw)
         if self.traversals is not None:
-            place = place + self.traversals(batch.layout)
-            place_qkv = place_qkv + self.traversals(batch.layout, to_qkv)
-        h = embed(raw, self.embed.weight, place)
-        return raw, h, project(raw, to_qkv @ self.embed.weight, parts, place_qkv)
+            h = h + self.traversals(batch.layout)
+        alphas = []
+        for layer in self.layers:
+            h, alpha = layer(h, batch.layout.packing)
+            alphas.append(alpha)
+        return raw, h, alphas
