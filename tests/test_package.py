@@ -63,11 +63,14 @@ except ImportError as error:
     assert "pip install 'mujoco>=4.0,<5'" in run_python(script)
 
 
-def test_public_names_exist() -> None:
+def test_public_names_exist_and_nothing_else_is_listed() -> None:
+    assert dir(sgrl) == sorted(sgrl.__all__)
     assert len(set(sgrl.__all__)) == len(sgrl.__all__)
     for name in sgrl.__all__:
         assert getattr(sgrl, name) is not None
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", sgrl.__version__)
+    with pytest.raises(AttributeError, match="no attribute 'maek_env'; it has Morphology, "):
+        _ = sgrl.maek_env
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import gymnasium
-import imageio_ffmpeg
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -24,6 +23,8 @@ from sgrl.viewer.driver import RandomDriver
 from sgrl.viewer.gallery import CAPTION, TILE, write_gallery
 from sgrl.viewer.simulation import Simulation
 from sgrl.viewer.video import FPS, rollout_frames, tile, write_video
+
+from .films import decoded
 
 Frame = NDArray[np.uint8]
 
@@ -344,14 +345,6 @@ def test_gallery(tmp_path: Path) -> None:
         caption = sheet[y + TILE : y + TILE + CAPTION, x : x + TILE]
         assert 5 < (caption < 128).all(axis=-1).sum() < caption.size / 10, "a name"
     assert (sheet[TILE + CAPTION :, TILE:] == 255).all(), "the last place is empty"
-
-
-def decoded(path: Path, height: int, width: int) -> NDArray[np.uint8]:
-    """The frames of a video, by ffmpeg itself."""
-    raw = ("-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", "rgb24", "-")
-    command = (imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-i", str(path), *raw)
-    done = subprocess.run(command, capture_output=True, check=True)
-    return np.frombuffer(done.stdout, np.uint8).reshape(-1, height, width, 3)
 
 
 @pytest.mark.parametrize("suffix", [".mp4", ".gif"])

@@ -146,3 +146,7 @@ def test_a_capsule_may_point_anywhere(end):
     mujoco.mju_quat2Mat(matrix, np.array(geom.quat))
     along = matrix.reshape(3, 3)[:, 2]
     np.testing.assert_allclose(np.abs(along @ end), np.linalg.norm(end), rtol=1e-9)
+
+
+def test_a_body_is_shown_in_one_line():
+    assert repr(get_body("3d_walker_7_full")) == "<Morphology 3d_walker_7_full: 7 limbs, 18 motors>"

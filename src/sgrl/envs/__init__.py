@@ -1,5 +1,6 @@
 """The task on top of a body: one Gymnasium environment and one vector environment."""
 
+from sgrl.envs.recording import RecordVideo
 from sgrl.envs.registration import env_id, make_env, make_vec, register_envs
 from sgrl.envs.single import LocomotionEnv
 from sgrl.envs.task import task_for
@@ -11,6 +12,7 @@ __all__ = [
     "Health",
     "LocomotionEnv",
     "LocomotionVectorEnv",
+    "RecordVideo",
     "RewardTerm",
     "StepState",
     "Task",

@@ -233,11 +233,16 @@ class Locomotion:
         return heading / np.maximum(length, 1e-12), self._xpos[:2, :, 0].copy()
 
     def compute_rewards(
-        self, action: Array, before: tuple[Array, Array], diverged: Flags
+        self,
+        action: Array,
+        before: tuple[Array, Array],
+        diverged: Flags,
+        waited: Flags | None = None,
     ) -> StepResult:
         """Rewards and ends of the step that physics has just taken from `before`.
 
         `action` is clipped, (num_envs, action_dim); `diverged` are those whose physics gave up.
+        Those that `waited` did not step, earn nothing and go on.
         """
         squared_speed = np.add.reduce(np.square(self._qvel), axis=1)
         any_diverged = bool(diverged.any()) or not math.isfinite(np.add.reduce(squared_speed))
@@ -270,15 +275,20 @@ class Locomotion:
             earned = row.weight * row.function(state)
             if any_diverged:
                 earned[diverged] = 0.0
+            if waited is not None:
+                earned[waited] = 0.0
             reward += earned
             info[f"reward_{row.name}"] = earned
         terminated = diverged.copy()
         for bound in self._terminations:
             value = bound.function(state)
             terminated |= ~((value > bound.low) & (value < bound.high))
+        if waited is not None:
+            terminated &= ~waited
 
         if np.minimum.reduce(self.distance) < REACH_DISTANCE:
-            rows = np.flatnonzero((self.distance < REACH_DISTANCE) & ~diverged)
+            stepped = ~diverged if waited is None else ~(diverged | waited)
+            rows = np.flatnonzero((self.distance < REACH_DISTANCE) & stepped)
             self.targets_reached[rows] += 1
             self._place_targets(rows, self.streams.uniform(rows, 2), xy[:, rows].T)
         info["speed_to_target"] = info["reward_progress"]

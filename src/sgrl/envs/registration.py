@@ -46,6 +46,22 @@ def make_registered_vec(num_envs: int, body: str, **kwargs: Any) -> LocomotionVe
     return LocomotionVectorEnv(body, num_envs, **kwargs)
 
 
+class LimitedEnv(TimeLimit[Any, Any]):
+    """A `LocomotionEnv` whose episodes are truncated; what else is asked of it, the former answers.
+
+    So `env.body`, `env.target`, `env.set_target(...)`, `env.model` and `env.data` are at hand.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        # What Python looks for before there is an environment must not be looked for in it.
+        if name.startswith("_") or "env" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.env, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *(n for n in dir(self.env) if not n.startswith("_"))})
+
+
 def make_env(
     body: str | Morphology,
     *,
@@ -56,8 +72,11 @@ def make_env(
     render_mode: str | None = None,
     width: int = 480,
     height: int = 480,
-) -> TimeLimit[Any, Any]:
-    """An environment of any body, in the table or not, that truncates as `gymnasium.make`'s do."""
+) -> LimitedEnv:
+    """An environment of any body, in the table or not, that truncates as `gymnasium.make`'s do.
+
+    It has the attributes and methods of `LocomotionEnv`, `set_target` and `body` among them.
+    """
     env = LocomotionEnv(
         body,
         variant=variant,
@@ -67,7 +86,7 @@ def make_env(
         width=width,
         height=height,
     )
-    return TimeLimit(env, whole_number("max_episode_steps", max_episode_steps, 1, LONGEST_EPISODE))
+    return LimitedEnv(env, whole_number("max_episode_steps", max_episode_steps, 1, LONGEST_EPISODE))
 
 
 make_vec = LocomotionVectorEnv

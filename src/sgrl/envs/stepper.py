@@ -46,9 +46,11 @@ class VectorStep:
     result: StepResult
     truncated: Flags
     ended: Rows
-    """Environments whose episode ended and that have begun another."""
+    """Environments whose episode ended and that have begun another in the same step."""
     final: Observations | None
     """Last observations of the `ended`, (ended, limbs, 41)."""
+    waited: Flags | None
+    """Environments that did nothing but begin an episode, where that takes a step of its own."""
 
 
 class Stepper:
@@ -60,11 +62,17 @@ class Stepper:
         *,
         threads: int,
         max_episode_steps: int | None,
+        resets_next_step: bool = False,
     ) -> None:
-        """`bodies` lists (body, task, num_envs); `threads` are native ones."""
+        """`bodies` lists (body, task, num_envs); `threads` are native ones.
+
+        `resets_next_step`: whether the step after the last of an episode begins the next one and
+        does nothing else, rather than the last step itself.
+        """
         self.locomotion = Locomotion(bodies)
         self.episode_steps = np.zeros(self.locomotion.num_envs, np.int64)
         self._max_steps = np.inf if max_episode_steps is None else max_episode_steps
+        self._ended = np.zeros(self.locomotion.num_envs, np.bool_) if resets_next_step else None
         self._threads = threads
         self._make_batches()
         _STEPPERS.add(self)
@@ -110,17 +118,26 @@ class Stepper:
         """Start all environments and write their observations, (num_envs, limbs, 41)."""
         self._find_threads()
         self._reset(np.arange(self.locomotion.num_envs), start)
+        if self._ended is not None:
+            self._ended[:] = False
         self.locomotion.observe(out)
 
     def step(self, actions: NDArray[np.float64], out: Observations) -> VectorStep:
         """One control step under clipped actions (num_envs, action_dim), with autoreset."""
         self._find_threads()
-        locomotion = self.locomotion
+        locomotion, waited = self.locomotion, None
+        if self._ended is not None and self._ended.any():
+            waited = self._ended.copy()
+            self._reset(np.flatnonzero(waited), RANDOM_START)
         before = locomotion.heading_and_xy()
-        result = locomotion.compute_rewards(actions, before, self._step_physics(actions))
+        diverged = self._step_physics(actions, waited)
+        result = locomotion.compute_rewards(actions, before, diverged, waited)
         locomotion.observe(out)
-        self.episode_steps += 1
+        self.episode_steps += 1 if waited is None else ~waited
         truncated = self.episode_steps >= self._max_steps
+        if self._ended is not None:
+            self._ended[:] = result.terminated | truncated
+            return VectorStep(result, truncated, np.zeros(0, np.intp), None, waited)
         ended = np.flatnonzero(result.terminated | truncated)
         final = None
         if len(ended):
@@ -129,17 +146,18 @@ class Stepper:
             fresh = np.empty_like(final)
             locomotion.observe(fresh, ended)
             out[ended] = fresh
-        return VectorStep(result, truncated, ended, final)
+        return VectorStep(result, truncated, ended, final, None)
 
-    def _step_physics(self, actions: NDArray[np.float64]) -> Flags:
-        """Step all batches; says which simulations blew up."""
+    def _step_physics(self, actions: NDArray[np.float64], waited: Flags | None) -> Flags:
+        """Step all batches but those that `waited`; says which simulations blew up."""
         failed = np.zeros(self.locomotion.num_envs, np.bool_)
         for index, (part, batch) in enumerate(
             zip(self.locomotion.parts, self.batches, strict=True)
         ):
             self._controls[index][:] = actions[part.rows, : part.body.action_dim]
+            stepped = None if waited is None else np.flatnonzero(~waited[part.rows])
             try:
-                batch.step(nstep=PHYSICS_STEPS, stage=_VELOCITY_STAGE)
+                batch.step(stepped, nstep=PHYSICS_STEPS, stage=_VELOCITY_STAGE)
             except SimulationError as error:
                 failed[part.start + error.ids] = True
             news = batch.warning[:, DIVERGENCE_WARNINGS, 1] != self._warnings[index]
@@ -179,6 +197,7 @@ class Stepper:
     def get_state(self) -> dict[str, NDArray[Any]]:
         """Everything that the coming steps depend on."""
         return {
+            **({} if self._ended is None else {"ended": self._ended.copy()}),
             **self.locomotion.get_state(),
             "episode_steps": self.episode_steps.copy(),
             "physics": np.concatenate([batch.state.ravel() for batch in self.batches]),
@@ -205,6 +224,8 @@ class Stepper:
             self.locomotion.read(index)
         self.locomotion.set_state(state)
         self.episode_steps[:] = state["episode_steps"]
+        if self._ended is not None:
+            self._ended[:] = state["ended"]
         self.locomotion.observe(out)
 
 

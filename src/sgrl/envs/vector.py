@@ -33,7 +33,9 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
 
     Autoreset is SAME_STEP: when an episode ends, `step` returns the first observation of
     its next one, and the last observation and info of the old one are rows of
-    `infos["final_obs"]` and `infos["final_info"]` where `infos["_final_obs"]` is True.
+    `infos["final_obs"]` and `infos["final_info"]` where `infos["_final_obs"]` is True. With
+    `autoreset_mode="NextStep"`, which Gymnasium's vector wrappers want, the old episode's last
+    observation is returned and the next step begins another, whatever its action, for no reward.
 
     In a mix, observations and actions are padded with zeros at the end to the largest body;
     `limb_mask` (num_envs, limbs), `action_mask` (num_envs, action_dim) and `body_index`
@@ -56,6 +58,7 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         task: Task | None = None,
         max_episode_steps: int | None = MAX_EPISODE_STEPS,
         threads: int = 0,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
         render_mode: str | None = None,
         width: int = 480,
         height: int = 480,
@@ -72,6 +75,7 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
             raise ValueError(f"unknown render_mode {render_mode!r}; there are rgb_array and None")
         max_episode_steps = checked_episode_steps(max_episode_steps)
         threads = whole_number("threads", threads, 0, MAX_THREADS, " (0: all cores)")
+        mode = _checked_mode(autoreset_mode)
         check_frame_size(width, height)
         tasks = [fit_task(body, task, variant, yaw) for body in resolved]
         self._settings: dict[str, Any] = {
@@ -82,6 +86,7 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
             "task": task,
             "max_episode_steps": max_episode_steps,
             "threads": threads,
+            "autoreset_mode": mode,
             "render_mode": render_mode,
             "width": width,
             "height": height,
@@ -112,6 +117,7 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
             [(part.body, part.task, part.num_envs) for part in self.parts],
             threads=threads,
             max_episode_steps=max_episode_steps,
+            resets_next_step=mode == AutoresetMode.NEXT_STEP,
         )
         self._seeded = self._started = False
         self._renderers: list[FrameRenderer | None] = [None] * len(self.parts)
@@ -121,7 +127,11 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         fastest = min(body.dt for body in resolved)
-        self.metadata = {**self.metadata, "render_fps": round(1 / fastest)}
+        self.metadata = {
+            **self.metadata,
+            "render_fps": round(1 / fastest),
+            "autoreset_mode": mode,
+        }
 
     def split(self, padded: NDArray[Any]) -> list[NDArray[Any]]:
         """Observations (num_envs, ...) as one array per body, (envs_per_body, its limbs * 41)."""
@@ -175,7 +185,7 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
     def step(
         self, actions: NDArray[np.float32]
     ) -> tuple[Observations, NDArray[np.float64], Flags, Flags, Infos]:
-        """One control step of every environment, with autoreset in the same step."""
+        """One control step of every environment, with autoreset."""
         if not self._started:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
         actions = np.asarray(actions)
@@ -190,7 +200,11 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         out = np.empty(self._shape, np.float32)
         stepped = self._stepper.step(clipped, out)
         result, truncated = stepped.result, stepped.truncated
-        infos = self._masked(result.info, self._everyone)
+        if stepped.waited is None:
+            infos = self._masked(result.info, self._everyone)
+        else:
+            infos = self._masked(result.info, ~stepped.waited)
+            infos |= self._masked(self._stepper.locomotion.target_info(), self._everyone)
         if stepped.final is not None:
             done = result.terminated | truncated
             final = np.zeros(self._shape, np.float32)
@@ -259,6 +273,14 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
             if renderer is not None:
                 renderer.close()
         self._renderers = [None] * len(self.parts)
+
+
+def _checked_mode(mode: str | AutoresetMode) -> AutoresetMode:
+    known = {str(one.value): one for one in (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP)}
+    name = mode.value if isinstance(mode, AutoresetMode) else mode
+    if name not in known:
+        raise ValueError(f"autoreset_mode is one of {', '.join(known)}, not {name!r}")
+    return known[name]
 
 
 def _restore(

@@ -128,7 +128,7 @@ class Physics:
     """Impedance of the hinges' limits."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Morphology:
     """A body. Compare, hash and copy it like a number; `cut` and `splice` make new ones."""
 
@@ -159,6 +159,9 @@ class Morphology:
             path.append(limb.name)
         if len(set(self.limb_names)) != len(self.limbs):
             raise ValueError(f"{self.name}: two limbs have the same name")
+
+    def __repr__(self) -> str:
+        return f"<Morphology {self.name}: {self.num_limbs} limbs, {self.action_dim} motors>"
 
     @property
     def limb_names(self) -> tuple[str, ...]:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-import imageio.v2 as imageio
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from sgrl.envs.recording import FORMATS, video_writer
 from sgrl.envs.rendering import FrameRenderer
 from sgrl.files import writable
 from sgrl.viewer.robot import Robot
@@ -20,20 +20,14 @@ from sgrl.viewer.simulation import Simulation
 Frame = NDArray[np.uint8]
 
 FPS = 25
-FORMATS = (".mp4", ".gif")
 
 
 def write_video(path: Path, frames: Iterable[Frame], fps: int = FPS) -> int:
     """Write frames as .mp4 or .gif; returns how many there were."""
     if path.suffix not in FORMATS:
         raise ValueError(f"{path}: a video is one of {', '.join(FORMATS)}")
-    settings = (
-        {"fps": fps, "codec": "libx264", "quality": 7, "macro_block_size": 2}
-        if path.suffix == ".mp4"
-        else {"duration": 1000 / fps, "loop": 0}
-    )
     count = 0
-    with writable(path) as target, closing(imageio.get_writer(target, **settings)) as writer:
+    with writable(path) as target, closing(video_writer(target, fps)) as writer:
         for frame in frames:
             writer.append_data(frame)
             count += 1
