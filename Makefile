@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: install demo test lint types unit nightly format benchmark pages constraints clean
+.PHONY: install demo test lint types unit nightly format benchmark docs pages constraints clean
 
 install: $(VENV)/installed
 
@@ -36,7 +36,7 @@ unit: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --durations 25
 
 # What takes too long for every change.
-nightly: $(VENV)/installed-test
+nightly: $(VENV)/installed-test $(VENV)/installed-docs
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --durations 25 -m nightly
 
 format: $(VENV)/installed-test
@@ -45,6 +45,14 @@ format: $(VENV)/installed-test
 
 benchmark: $(VENV)/installed-test
 	$(BIN)/python benchmarks/env_speed.py
+
+$(VENV)/installed-docs: $(VENV)/installed
+	$(PIP) --editable '.[docs]'
+	touch $@
+
+# The site, in docs/_build/html; opens without a network.
+docs: $(VENV)/installed-docs
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --builder html docs docs/_build/html
 
 # The pages that are made from code, cards and result files.
 pages: $(VENV)/installed-test
@@ -58,4 +66,4 @@ constraints: $(VENV)/installed-test
 	mv constraints.new constraints.txt
 
 clean:
-	rm -rf $(VENV) build dist demo .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist demo docs/_build docs/reference/api .mypy_cache .pytest_cache .ruff_cache

@@ -9,7 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"), key=str)
-PAGES = [page for page in PAGES if "data" not in page.parts and "_build" not in page.parts]
+PAGES = [page for page in PAGES if not {"data", "_build", "api"} & set(page.parts)]
+"""All but what `make docs` writes."""
 NAMES = [page.relative_to(DOCS).as_posix() for page in PAGES]
 
 
