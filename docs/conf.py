@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
 
@@ -12,9 +11,10 @@ from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import Config, GoogleDocstring
 
+import sgrl
+
 DOCS = Path(__file__).parent
-PACKAGE = DOCS.parent / "src" / "sgrl"
-sys.path.insert(0, str(PACKAGE.parent))
+PACKAGE = Path(sgrl.__file__).parent
 
 project = "sgrl"
 author = "The sgrl developers"
@@ -76,8 +76,12 @@ def _module(name: str) -> str:
     if not is_package:
         lines += ["   :members:", "   :show-inheritance:"]
     elif name == "sgrl":
-        # Each of these has its index entry where it is defined.
-        lines += ["   :members:", "   :imported-members:", "   :no-index:"]
+        for public in sgrl.__all__:
+            if not public.startswith("_"):
+                kind = "class" if isinstance(getattr(sgrl, public), type) else "function"
+                # The entry in the index leads to where it is defined.
+                lines += ["", f".. auto{kind}:: sgrl.{public}", "   :no-index:"]
+                lines += ["   :members:"] if kind == "class" else []
     return "\n".join([*lines, "```", ""])
 
 
