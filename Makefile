@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: install demo test lint types unit nightly format benchmark docs pages constraints clean
+.PHONY: install demo test lint types unit nightly format benchmark docs pages allowed constraints clean
 
 install: $(VENV)/installed
 
@@ -57,6 +57,11 @@ docs: $(VENV)/installed-docs
 # The pages that are made from code, cards and result files.
 pages: $(VENV)/installed-test
 	$(BIN)/python docs/generate.py
+	$(BIN)/python -m tests.style.picture
+
+# Take what is tidied up from the lists of what breaks a rule of the house.
+allowed: $(VENV)/installed-test
+	$(BIN)/python -m tests.style.allowed
 
 # The versions in .venv as those to test with; a local version such as +cpu is not a release.
 constraints: $(VENV)/installed-test
