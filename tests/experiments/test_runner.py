@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import shutil
@@ -15,6 +14,7 @@ from sgrl.experiments.runner import Job, make_job, output_to_log, run_job
 from sgrl.training.checkpoint import list_checkpoints
 from sgrl.training.run import Run
 from sgrl.training.settings import TrainSettings
+from tests.training.edit import edit_settings
 from tests.training.tiny import TINY
 
 
@@ -81,8 +81,7 @@ def test_something_else_in_the_folder_is_refused(tmp_path: Path) -> None:
         job.state()
     job.folder.rmdir()
     run_job(job)
-    recorded = json.loads(Run(job.folder).settings_file.read_text())
-    Run(job.folder).settings_file.write_text(json.dumps(recorded | {"copies": 3}))
+    edit_settings(Run(job.folder), copies=3)
     with pytest.raises(ValueError, match=r"other settings: copies is 3, not 2"):
         job.state()
 
@@ -91,8 +90,7 @@ def test_a_run_of_before_sizes_were_recorded(tmp_path: Path) -> None:
     job = tiny_job(tmp_path, network=None, updates_per_step=0.0, steps=120)
     run_job(job)
     assert job.state().phase == "done"
-    recorded = json.loads(Run(job.folder).settings_file.read_text())
-    Run(job.folder).settings_file.write_text(json.dumps(recorded | {"network": None}))
+    edit_settings(Run(job.folder), network=None)
     assert job.state().phase == "done"
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
 
+from sgrl.report.groups import make_groups
+from sgrl.report.page import make_page
 from sgrl.report.runs import read_runs, thin
+from sgrl.training.results import BodyResult, Episode, write_results
 from tests.report.made import HOPPERS, made_run
 from tests.training.untrained import untrained_run
 
@@ -82,3 +87,43 @@ def test_runs_that_have_nothing_to_show(tmp_path: Path) -> None:
     (young.path / "card.json").write_text("{}", encoding="utf-8")
     with pytest.raises(ValueError, match="a published policy, which has no learning curve"):
         read_runs([young.path])
+
+
+def test_what_links_lead_to_is_no_part_of_a_report(tmp_path: Path) -> None:
+    run, home = made_run(tmp_path, {HOPPERS[0]: 1.0}), tmp_path / "home"
+    home.mkdir()
+    (home / "private.html").write_text("private")
+    (run.path / "x.html").symlink_to(home / "private.html")
+    (run.path / "linked").symlink_to(home)
+    os.mkfifo(run.path / "pipe.html")
+    (run.path / "mine.html").write_text("mine")
+    (record,) = read_runs([run.path])
+    assert record.replays() == ["mine.html"]
+    text = make_page(make_groups([record]), "title", tmp_path)
+    assert "private" not in text
+    (run.path / "evaluations").symlink_to(home)
+    with pytest.raises(ValueError, match="evaluations is a link"):
+        record.evaluations()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"policy": 3},
+        {"episodes": "5"},
+        {"total_reward_mean": None},
+        {"length_se": []},
+        {"fell": {}},
+    ],
+)
+def test_a_summary_of_wrong_types(tmp_path: Path, change: dict[str, object]) -> None:
+    run = made_run(tmp_path, {HOPPERS[0]: 1.0})
+    folder = run.path / "evaluations" / "001"
+    episode = Episode(0, 1.0, 10, 1.0, 0, 5.0, False, False)
+    write_results([BodyResult("set", HOPPERS[0], "v1", (episode,))], folder, about={})
+    (record,) = read_runs([run.path])
+    (found,) = record.evaluations()
+    text = json.dumps({"about": {}, "results": [found["results"][0] | change]})
+    (folder / "summary.json").write_text(text)
+    with pytest.raises(ValueError, match=r"summary\.json is not a summary of an evaluation: "):
+        record.evaluations()

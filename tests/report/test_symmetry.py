@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from sgrl.report.symmetry import certificate_table
 from sgrl.training.policy import load_policy
 from tests.report.cells import rows_of
 from tests.report.made import HOPPERS, made_run, write_rows
+from tests.training.edit import edit_settings
 from tests.training.untrained import WALKER as SMALLEST
 from tests.training.untrained import untrained_run
 
@@ -40,11 +40,10 @@ def test_the_certificate_is_of_fresh_and_of_learned_weights(tmp_path: Path) -> N
 
 def test_a_method_that_is_not_here_is_not_measured(tmp_path: Path) -> None:
     run = made_run(tmp_path, {HOPPERS[0]: 1.0})
-    settings = json.loads(run.settings_file.read_text(encoding="utf-8"))
-    settings |= {"method": "gone:Away", "network": None}  # as of a method of one's own
-    run.settings_file.write_text(json.dumps(settings), encoding="utf-8")
+    edit_settings(run, method="gone:Away", network=None)  # as of a method of one's own
     made = certificate_table(make_groups(read_runs([run.path])))
-    assert "Not measured is the method gone:Away: the method gone:Away needs the module" in made
+    assert "Not measured is the method gone:Away: " in made
+    assert "add --trust gone" in made
 
 
 def test_what_is_measured_is_what_acts(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from sgrl.training.checkpoint import (
 )
 from sgrl.training.policy import TrainedPolicy, load_policy
 from sgrl.training.run import Run
+from tests.training.edit import edit_settings
 
 from .untrained import HOPPER, TINY, WALKER, untrained_run
 
@@ -59,13 +60,12 @@ def test_a_preset_that_was_changed_since(tmp_path: Path, monkeypatch: pytest.Mon
     run, _ = untrained_run(tmp_path, method="swat")
     obs = observations(HOPPER)
     expected = load_policy(run.path).act(obs, HOPPER)
-    recorded = json.loads(run.settings_file.read_text())
     other = replace(METHODS["swat"], fast=SwatConfig(layers=1, embedding=16))
     with monkeypatch.context() as patch:
         patch.setitem(METHODS, "swat", other)
         assert np.array_equal(load_policy(run.path).act(obs, HOPPER), expected)
     # Before, runs did not record what their preset stood for.
-    run.settings_file.write_text(json.dumps(recorded | {"network": None}))
+    edit_settings(run, network=None)
     assert np.array_equal(load_policy(run.path).act(obs, HOPPER), expected)
 
 
@@ -191,7 +191,7 @@ def truncate(run: Run, steps: int) -> None:
 
 def test_weights_of_another_size_are_refused(tmp_path: Path) -> None:
     run, _ = untrained_run(tmp_path)
-    text = run.settings_file.read_text().replace('"hidden": 16', '"hidden": 20')
-    run.settings_file.write_text(text)
+    sizes = json.loads(run.settings_file.read_text())["network"]
+    edit_settings(run, network=sizes | {"hidden": 20})
     with pytest.raises(ValueError, match="of another size"):
         load_policy(run.path)

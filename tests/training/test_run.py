@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sgrl.files import UnsafeFileError
 from sgrl.training.run import create_run, find_run
 from sgrl.training.settings import TrainSettings, resolve_settings
+from tests.training.edit import edit_settings
 
 Make = Callable[..., TrainSettings]
 
@@ -59,7 +62,7 @@ def test_finding(tiny: Make, tmp_path: Path) -> None:
 def test_settings_that_were_damaged(tiny: Make) -> None:
     run = create_run(resolve_settings(tiny()))
     run.settings_file.write_text("{")
-    with pytest.raises(ValueError, match=r"settings\.json: settings that"):
+    with pytest.raises(ValueError, match=r"settings\.json: Expecting"):
         run.settings()
 
 
@@ -89,3 +92,104 @@ def test_nowhere_to_write(tiny: Make, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="no run can be made in"):
         create_run(resolve_settings(tiny(runs=tmp_path / "file" / "runs")))
     assert (tmp_path / "file").read_text() == "not a folder"
+
+
+def test_every_bit_of_the_settings_is_checked(tiny: Make) -> None:
+    run = create_run(resolve_settings(tiny()))
+    whole = run.settings_file.read_bytes()
+    text = len(whole.rstrip())
+    for bit in range(0, 8 * text, 5):
+        altered = bytearray(whole)
+        altered[bit // 8] ^= 1 << bit % 8
+        run.settings_file.write_bytes(altered)
+        with pytest.raises(ValueError, match=r"settings\.json: ") as refused:
+            run.settings()
+        assert len(str(refused.value).splitlines()) == 1
+    run.settings_file.write_bytes(whole.replace(b'"seed": 0', b'"seed": 1'))
+    with pytest.raises(ValueError, match="altered after it was written; restore it, or remove"):
+        run.settings()
+    edit_settings(run, seed=1)
+    assert run.settings().seed == 1, "as those of before there was a checksum"
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "", "[" * 100_000, '{"sha256": []}', "{}"])
+def test_settings_that_are_something_else(tiny: Make, text: str) -> None:
+    run = create_run(resolve_settings(tiny()))
+    run.settings_file.write_text(text)
+    with pytest.raises(ValueError, match=r"settings\.json: "):
+        run.settings()
+
+
+def test_a_run_is_whole_without_its_versions(tiny: Make) -> None:
+    run = create_run(resolve_settings(tiny(name="one")))
+    file = run.path / "versions.json"
+    recorded = run.versions()
+    assert run.identifier() == f"one-{recorded['id']}"
+    for lost in ("", "[]", "{", '{"processes": 3, "id": [], "torch": {}}'):
+        file.write_text(lost)
+        assert run.versions()["processes"] == []
+        assert run.identifier() == "one-unknown"
+    file.unlink()
+    run.note_process()
+    (process,) = run.versions()["processes"]
+    assert process == recorded["processes"][0] | {"started": process["started"]}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["settings.json", "versions.json", "log.txt", "lock", "metrics.csv", "replay/x", "replay"],
+)
+def test_nothing_is_written_where_a_link_leads(tiny: Make, tmp_path: Path, name: str) -> None:
+    run, home = create_run(resolve_settings(tiny())), tmp_path / "home"
+    home.mkdir()
+    target = home / "private"
+    target.write_text("private")
+    (run.path / name).parent.mkdir(exist_ok=True)
+    (run.path / name).unlink(missing_ok=True)
+    (run.path / name).symlink_to(home if name == "replay" else target)
+    for draft in (".settings.json.draft", ".versions.json.draft"):
+        (run.path / draft).symlink_to(target)
+    for act in (
+        lambda: run.log("hello"),
+        lambda: run.locked().__enter__(),
+        lambda: run.metrics(),
+        lambda: run.settings(),
+        run.note_process,
+        lambda: run.write_settings(resolve_settings(tiny())),
+    ):
+        with suppress(UnsafeFileError, ValueError):
+            act()
+    assert target.read_text() == "private"
+    assert list(home.iterdir()) == [target]
+
+
+def test_the_umask_is_respected(tiny: Make) -> None:
+    before = os.umask(0o077)
+    try:
+        run = create_run(resolve_settings(tiny()))
+        run.log("hello")
+    finally:
+        os.umask(before)
+    assert [path for path in run.path.rglob("*") if path.stat().st_mode & 0o077] == []
+    assert not run.path.stat().st_mode & 0o077
+    before = os.umask(0o022)
+    try:
+        other = create_run(resolve_settings(tiny()))
+    finally:
+        os.umask(before)
+    assert other.path.stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize("text", ["steps\nx\n", "a,b\n1,2\n", "steps\n\n1e\n", "\xff"])
+def test_metrics_that_are_something_else(tiny: Make, text: str) -> None:
+    run = create_run(resolve_settings(tiny()))
+    run.metrics_file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ValueError, match=r"metrics\.csv is not a table of metrics"):
+        run.metrics()
+
+
+def test_metrics_while_a_row_is_written(tiny: Make) -> None:
+    run = create_run(resolve_settings(tiny()))
+    assert run.metrics() == []
+    run.metrics_file.write_text("steps,return\n1,\n2,3.5\n3")
+    assert run.metrics() == [{"steps": 1, "return": None}, {"steps": 2, "return": 3.5}]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from sgrl.files import write_csv
 from sgrl.training.results import Episode
+from sgrl.training.run import Run
 
 Array = NDArray[np.float64]
 
@@ -107,13 +107,10 @@ def scores(trials: Sequence[Trial], statistic: str = "total_reward") -> Array:
 
 def read_curve(run: Path) -> tuple[Array, Array]:
     """Steps and returns of a run's metrics, from the first episode that ended."""
-    file = run / "metrics.csv"
-    if not file.is_file():
-        return np.zeros(0), np.zeros(0)
-    with open(file, encoding="utf-8", newline="") as lines:
-        # A line that is being written may lack its end.
-        rows = [row for row in csv.DictReader(lines) if row.get("return")]
-    points = np.array([[float(row["steps"]), float(row["return"])] for row in rows])
+    rows = Run(run).metrics() if run.is_dir() else []
+    points = np.array(
+        [[row["steps"], row["return"]] for row in rows if row.get("return") is not None], np.float64
+    )
     return (points[:, 0], points[:, 1]) if len(points) else (np.zeros(0), np.zeros(0))
 
 

@@ -131,13 +131,10 @@ def _columns(record: RunRecord) -> dict[str, Column]:
     }
 
 
-def _all_replays(groups: Sequence[Group]) -> list[tuple[str, Path]]:
-    """The runs' names and the files, in the order in which they are listed."""
+def _all_replays(groups: Sequence[Group]) -> list[tuple[RunRecord, str]]:
+    """The runs and the names of the files in them, in the order in which they are listed."""
     return [
-        (record.name, path)
-        for group in groups
-        for record in group.runs
-        for path in record.replays()
+        (record, name) for group in groups for record in group.runs for name in record.replays()
     ]
 
 
@@ -151,12 +148,14 @@ def _replay_list(groups: Sequence[Group]) -> Html | None:
 def _replays(groups: Sequence[Group], folder: Path) -> list[dict[str, Any]]:
     """Small pages as text, everything else as links relative to the report's folder."""
     found, left = [], MOST_EMBEDDED
-    for run, path in _all_replays(groups):
+    for record, name in _all_replays(groups):
+        path = record.run.path / name
         size = path.stat().st_size
-        entry: dict[str, Any] = {"name": f"{run}: {path.name}", "link": _link(path, folder)}
+        entry: dict[str, Any] = {"name": f"{record.name}: {path.name}", "link": _link(path, folder)}
         if path.suffix.lower() == ".html" and size <= min(LARGEST_EMBEDDED, left):
             left -= size
-            entry["page"] = path.read_text(encoding="utf-8")
+            page = record.run.files.read(name, LARGEST_EMBEDDED)
+            entry["page"] = page.decode("utf-8", "replace")
         found.append(entry)
     return found
 

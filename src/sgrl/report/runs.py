@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sgrl.training.checkpoint import list_checkpoints, read_metadata
+from sgrl.training.results import read_summary
 from sgrl.training.run import Run, find_run
 from sgrl.training.settings import TrainSettings, is_over
 
@@ -53,19 +51,21 @@ class RunRecord:
 
     def evaluations(self) -> list[dict[str, Any]]:
         """What `sgrl eval` wrote for it, oldest first: `about` and `results`."""
-        found = []
-        for path in sorted(self.run.path.glob("evaluations/*/summary.json")):
-            try:
-                summary = json.loads(path.read_text(encoding="utf-8"))
-                found.append({"about": summary["about"], "results": summary["results"]})
-            except (ValueError, KeyError, TypeError) as error:
-                raise ValueError(f"{path} is not a summary of an evaluation: {error!r}") from None
-        return found
+        files = self.run.files
+        names = files.folders("evaluations") if files.mode("evaluations") else []
+        return [
+            read_summary(files, f"evaluations/{name}/summary.json")
+            for name in names
+            if files.mode(f"evaluations/{name}/summary.json")
+        ]
 
-    def replays(self) -> list[Path]:
-        """Pages and videos in its folder, or one folder further down."""
-        files = (*self.run.path.glob("*"), *self.run.path.glob("*/*"))
-        return sorted(path for path in files if path.suffix.lower() in REPLAY_SUFFIXES)
+    def replays(self) -> list[str]:
+        """Names of the pages and videos in its folder, or one folder further down."""
+        files = self.run.files
+        names = files.files()
+        for folder in files.folders():
+            names += [f"{folder}/{name}" for name in files.files(folder)]
+        return sorted(name for name in names if name.lower().endswith(REPLAY_SUFFIXES))
 
 
 class NothingToShowError(ValueError):
@@ -122,36 +122,13 @@ def _read(run: Run) -> RunRecord:
             f"{run.path} is a published policy, which has no learning curve; report on its run"
         )
     settings = run.settings()
-    rows = _read_metrics(run.metrics_file)
+    rows = run.metrics()
     if not rows:
         raise NothingToShowError(
             f"{run.path} has no row of metrics yet; there is one every {settings.log_every:,} steps"
         )
-    first: dict[str, Any] = {}
-    if (run.path / "versions.json").is_file():
-        versions = run.versions()
-        first = (versions.get("processes") or [versions])[0]
+    first: dict[str, str | None] = next(iter(run.versions()["processes"]), {})
     return RunRecord(run, settings, thin(rows), rows[-1], first.get("command"), first.get("commit"))
-
-
-def _read_metrics(path: Path) -> list[dict[str, float | None]]:
-    """Rows of metrics.csv; one that is being written at this moment is left out."""
-    if not path.is_file():
-        return []
-    with open(path, encoding="utf-8", newline="") as file:
-        try:
-            return [
-                {name: _number(value) for name, value in row.items()}
-                for row in csv.DictReader(file)
-                if None not in row.values() and None not in row
-            ]
-        except ValueError as error:
-            raise ValueError(f"{path} is not a table of metrics: {error}") from None
-
-
-def _number(text: str) -> float | None:
-    value = float(text) if text else math.nan
-    return value if math.isfinite(value) else None
 
 
 def thin(rows: Sequence[Mapping[str, float | None]], most: int = MOST_POINTS) -> dict[str, Column]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sgrl.envs.observation import mirrored
 from sgrl.envs.task import MAX_EPISODE_STEPS, Variant
 from sgrl.envs.vector import LocomotionVectorEnv
+from sgrl.files import SafeFolder
 from sgrl.models.plugins import TrustOption
 from sgrl.morphology import Collection, Morphology, mirror_of, resolve_bodies
 from sgrl.training.results import BodyResult, Episode, format_mean, format_table, write_results
@@ -265,6 +266,9 @@ def eval_command(
     parent = (
         policy.run if policy.run.resolve().parent != SHIPPED else Path("runs") / policy.run.name
     )
+    if out is None:
+        parent.mkdir(parents=True, exist_ok=True)
+        SafeFolder(parent).make_folder("evaluations", exist_ok=True)
     with _new_folder(out, parent / "evaluations") as folder:
         results = []
         for label, each in policies.items():

@@ -108,13 +108,13 @@ def _history(run: Run, folder: Path) -> dict[str, Any]:
         "steps": int(folder.name),
         "hours": hours,
         "core_hours": hours * settings.threads,
-        "commands": [_public(one["command"]) for one in processes],
+        "commands": [_public(one["command"]) for one in processes if one["command"]],
         "commits": [one["commit"] for one in processes],
     }
     if start := settings.init_from:
         before = find_run(start)
         earlier = (
-            json.loads((before.path / "card.json").read_text(encoding="utf-8"))
+            before.card()
             if before.is_published()
             else _history(before, read_policy_weights(before)[0])
         )

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgrl.envs.task import Variant
-from sgrl.files import writable, write_csv
+from sgrl.files import SafeFolder, writable, write_csv
 
 STATISTICS = ("total_reward", "length", "speed", "targets", "distance")
 """The fields of an `Episode` that are averaged."""
@@ -102,6 +102,46 @@ def write_results(
     with writable(folder / "summary.json") as path:
         text = json.dumps({"about": dict(about or {}), "results": summaries}, indent=2)
         path.write_text(text + "\n", encoding="utf-8")
+
+
+MOST_SUMMARY_BYTES = 2**24
+"""More than this no summary.json has."""
+
+
+def read_summary(files: SafeFolder, name: str) -> dict[str, Any]:
+    """What `write_results` wrote as summary.json: `about` and `results`, of the right types."""
+    try:
+        found = json.loads(files.read(name, MOST_SUMMARY_BYTES))
+        about, results = found["about"], found["results"]
+        if not isinstance(about, dict) or not isinstance(results, list):
+            raise ValueError("about is an object, and results a list")
+        yaw = about.get("yaw")
+        if not (yaw is None or _is_number(yaw)):
+            raise ValueError(f"yaw is {yaw!r}")
+        for row in results:
+            _check_row(row)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else error
+        where = files.path / name
+        raise ValueError(f"{where} is not a summary of an evaluation: {reason}") from None
+    return {"about": about, "results": results}
+
+
+def _check_row(row: Any) -> None:
+    for key in ("policy", "body", "variant"):
+        if not isinstance(row[key], str):
+            raise ValueError(f"{key} is {row[key]!r}")
+    numbers = ["episodes", "fell", "diverged", *(f"{name}_mean" for name in STATISTICS)]
+    for key in numbers:
+        if not _is_number(row[key]):
+            raise ValueError(f"{key} is {row[key]!r}")
+    for key in (f"{name}_se" for name in STATISTICS):
+        if row[key] is not None and not _is_number(row[key]):
+            raise ValueError(f"{key} is {row[key]!r}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def format_table(results: Sequence[BodyResult]) -> str:

@@ -9,12 +9,18 @@ runs/set-3d_hopper_5_full-seed1/
   replay/            transitions, as files that are only appended to
   log.txt            what was said, with the time
   lock               held by the process that trains
+
+A run may come from anybody: `Run` is the one who reads these files, and what it refuses it refuses
+in a line (`checkpoint` and `results` do so for theirs).
 """
 
 from __future__ import annotations
 
+import csv
 import importlib.metadata
+import io
 import json
+import math
 import os
 import platform
 import secrets
@@ -22,14 +28,14 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sgrl.files import SafeFolder, seal
 from sgrl.models.plugins import TRUST
 from sgrl.training.settings import TrainSettings, settings_from_json, settings_to_json
 
@@ -37,6 +43,13 @@ SHIPPED = Path(__file__).resolve().parents[1] / "policies"
 """Policies that come with the package, each a small run of its own (see `published`)."""
 PATIENCE = 3.0
 """Seconds in which a process that was killed is expected to have let go of its run."""
+MOST_BYTES = {
+    "settings.json": 2**20,
+    "versions.json": 2**24,
+    "card.json": 2**24,
+    "metrics.csv": 2**30,
+}
+"""More than this no such file has."""
 RECORDED_PACKAGES = ("sgrl", "torch", "numpy", "mujoco", "gymnasium", "safetensors")
 
 
@@ -66,45 +79,108 @@ class Run:
     def replay(self) -> Path:
         return self.path / "replay"
 
+    @property
+    def files(self) -> SafeFolder:
+        """Its files, none of which leads out of it."""
+        return SafeFolder(self.path)
+
     def settings(self) -> TrainSettings:
-        """What the run was told, resolved."""
+        """What the run was told, resolved; ValueError if the file is not what was written.
+
+        One that has no checksum, as before there was one, is believed.
+        """
         try:
-            return settings_from_json(self.settings_file.read_text(encoding="utf-8"))
+            data, values = self._read_json("settings.json")
+            if "sha256" in values:
+                if not isinstance(values["sha256"], dict) or data != seal(values, "settings.json"):
+                    raise ValueError(
+                        "it was altered after it was written; restore it, or remove its sha256 to "
+                        "use it as it is"
+                    )
+                del values["sha256"]
+            return settings_from_json(json.dumps(values))
         except ValueError as error:
             raise ValueError(f"{self.settings_file}: {error}") from None
 
     def write_settings(self, settings: TrainSettings) -> None:
         """Record settings, in place of what was recorded."""
-        draft = self.settings_file.with_suffix(".draft")
-        draft.write_text(settings_to_json(settings), encoding="utf-8")
-        os.replace(draft, self.settings_file)
+        values = json.loads(settings_to_json(settings))
+        self.files.write("settings.json", seal(values | {"sha256": {}}, "settings.json") + b"\n")
 
     def identifier(self) -> str:
         """Its name and some random digits, so that no other run anywhere has the same."""
         return f"{self.path.name}-{self.versions()['id']}"
 
     def versions(self) -> dict[str, Any]:
-        """Of Python and the packages, and the command and commit of each process."""
-        text = (self.path / "versions.json").read_text(encoding="utf-8")
-        found: dict[str, Any] = json.loads(text)
-        return found
+        """Of Python and the packages, and the command and commit of each process.
+
+        What is lost is None, or an empty list: nothing that is trained stands on it.
+        """
+        found: dict[str, Any] = {}
+        with suppress(FileNotFoundError, ValueError):
+            _, found = self._read_json("versions.json")
+        listed = found.get("processes", [found] if "command" in found else [])
+        versions: dict[str, Any] = {
+            name: _word(found.get(name)) for name in ("python", "platform", *RECORDED_PACKAGES)
+        }
+        versions["id"] = _word(found.get("id")) or "unknown"
+        versions["processes"] = [
+            {key: _word(one.get(key)) for key in ("command", "commit", "started")}
+            for one in (listed if isinstance(listed, list) else [])
+            if isinstance(one, dict)
+        ]
+        return versions
+
+    def metrics(self) -> list[dict[str, float | None]]:
+        """Rows of metrics.csv; one that is being written at this moment is left out."""
+        try:
+            data = self.files.read("metrics.csv", MOST_BYTES["metrics.csv"])
+        except FileNotFoundError:
+            return []
+        try:
+            text = data.decode("utf-8")
+            rows = [
+                {name: _finite(value) for name, value in row.items()}
+                for row in csv.DictReader(io.StringIO(text, newline=""))
+                if None not in row.values() and None not in row
+            ]
+        except (ValueError, csv.Error) as error:
+            raise ValueError(f"{self.metrics_file} is not a table of metrics: {error}") from None
+        if any(row.get("steps") is None for row in rows):
+            raise ValueError(f"{self.metrics_file} is not a table of metrics: a row has no steps")
+        return rows
+
+    def card(self) -> dict[str, Any]:
+        """The card of a published policy."""
+        return self._read_json("card.json")[1]
 
     def is_published(self) -> bool:
         """Whether it is a policy to act with, without what training needs."""
-        return (self.path / "card.json").is_file()
+        return self.files.has_file("card.json")
 
     def note_process(self) -> None:
         """Record the command and commit of a process that goes on with this run."""
         versions = self.versions()
         versions["processes"] = [*versions["processes"], _process()]
-        draft = self.path / "versions.draft"
-        draft.write_text(json.dumps(versions, indent=2) + "\n", encoding="utf-8")
-        os.replace(draft, self.path / "versions.json")
+        self._write_versions(versions)
+
+    def _write_versions(self, versions: dict[str, Any]) -> None:
+        self.files.write("versions.json", json.dumps(versions, indent=2).encode() + b"\n")
+
+    def _read_json(self, name: str) -> tuple[bytes, dict[str, Any]]:
+        """A file and the object in it."""
+        data = self.files.read(name, MOST_BYTES[name]).rstrip(b"\n")
+        try:
+            values = json.loads(data)
+        except RecursionError:
+            raise ValueError(f"{name} is nested too deeply") from None
+        if not isinstance(values, dict):
+            raise ValueError(f"{name} holds no object")
+        return data, values
 
     def log(self, message: str) -> None:
         """Append a line with the time to log.txt."""
-        with open(self.path / "log.txt", "a", encoding="utf-8") as file:
-            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {message}\n")
+        self.files.append("log.txt", f"{time.strftime('%Y-%m-%d %H:%M:%S')} {message}\n")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -114,7 +190,10 @@ class Run:
         """
         import fcntl  # here, because reading a run must work where there are no such locks
 
-        with open(self.path / "lock", "a", encoding="utf-8") as file:
+        # Their files are opened by others, by their paths.
+        for name in ("tensorboard", "replay"):
+            self.files.check_plain(name)
+        with open(self.files.open("lock", os.O_WRONLY | os.O_CREAT), "a") as file:
             deadline = time.monotonic() + PATIENCE
             while True:
                 try:
@@ -135,15 +214,15 @@ def create_run(settings: TrainSettings) -> Run:
     process leaves one that cannot be resumed.
     """
     assert settings.name is not None, "resolve the settings first"
+    draft = Run(settings.runs / f".{settings.name}.{secrets.token_hex(8)}")
     try:
         settings.runs.mkdir(parents=True, exist_ok=True)
-        draft = Run(Path(tempfile.mkdtemp(prefix=f".{settings.name}.", dir=settings.runs)))
+        draft.path.mkdir()  # readable for whom the umask lets read
     except OSError as error:
         raise OSError(f"no run can be made in {settings.runs}: {error.strerror}") from None
     try:
-        draft.path.chmod(0o755)
         draft.checkpoints.mkdir()
-        (draft.path / "versions.json").write_text(json.dumps(_versions(), indent=2) + "\n")
+        draft._write_versions(_versions())
         number, path = 1, settings.runs / settings.name
         while True:
             draft.write_settings(replace(settings, name=path.name))
@@ -179,6 +258,15 @@ def find_run(where: str | Path, runs: Path = Path("runs")) -> Run:
         known += sorted(found.parent.name for found in SHIPPED.glob("*/settings.json"))
     hint = f"there are {', '.join(known)}" if known else f"there are no runs in {beside}"
     raise FileNotFoundError(f"there is no run {where}; {hint}")
+
+
+def _word(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _finite(text: str) -> float | None:
+    value = float(text) if text else math.nan
+    return value if math.isfinite(value) else None
 
 
 def _process() -> dict[str, str | None]:
