@@ -10,3 +10,10 @@ def count_cores() -> int:
     if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def cores_are_busy() -> bool:
+    """Whether others work on this machine, so that more threads than one would wait."""
+    if not hasattr(os, "getloadavg"):  # on Windows
+        return False
+    return os.getloadavg()[0] > 0.6 * count_cores()

@@ -71,7 +71,7 @@ def demo(
     draw_curve(run, curve)
     simulation = Simulation(load_driver(run.path), [own], seed=seed)
     simulation.aim_behind(BEHIND)
-    write_video(video, rollout_frames(simulation, seconds, size=480))
+    write_video(video, rollout_frames(simulation, seconds=seconds, size=480))
     sgrl = Path(sys.argv[0])
     extra = "" if importlib.util.find_spec("viser") else " (needs pip install 'sgrl[viewer]')"
     relatives = [e.name for e in TABLE if e.family == own.family and e.name != own.name]

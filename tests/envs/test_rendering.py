@@ -351,7 +351,9 @@ def test_gallery(tmp_path: Path) -> None:
 def test_video(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / "new" / f"rollout{suffix}"
     bodies = [WALKER, "3d_hopper_5_full"]
-    frames = list(rollout_frames(Simulation(RandomDriver(), resolve_bodies(bodies)), 0.4, size=96))
+    frames = list(
+        rollout_frames(Simulation(RandomDriver(), resolve_bodies(bodies)), seconds=0.4, size=96)
+    )
     assert len(frames) == round(0.4 * FPS) == 10
     assert write_video(path, iter(frames)) == 10
     assert [p.name for p in path.parent.iterdir()] == [path.name]
@@ -364,7 +366,7 @@ def test_video(tmp_path: Path, suffix: str) -> None:
 def test_rollouts_repeat() -> None:
     def rollout() -> list[Frame]:
         simulation = Simulation(RandomDriver(seed=4), [get_body(WALKER)], seed=5)
-        return list(rollout_frames(simulation, 0.12, size=64))
+        return list(rollout_frames(simulation, seconds=0.12, size=64))
 
     first, second = rollout(), rollout()
     assert np.array_equal(first, second)

@@ -147,7 +147,10 @@ def test_video(
 ) -> None:
     wanted = ("--body", HOPPER, WALKER, "--seconds", "0.8", "--size", "64", "-o", f"out{suffix}")
     assert run("video", policy, *wanted) == ""
-    assert capsys.readouterr().out == f"wrote out{suffix}: 0.8 s of {policy.name}\n"
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == f"wrote out{suffix}: 0.8 s of {policy.name}"
+    for body, line in zip((HOPPER, WALKER), said[1:], strict=True):
+        assert re.fullmatch(rf"{policy.name} on {body}: \d falls?, 0 targets reached", line)
     frames, seconds = imageio_ffmpeg.count_frames_and_secs(f"out{suffix}")
     assert frames == 20
     assert seconds == pytest.approx(0.8, abs=0.05)
@@ -157,8 +160,22 @@ def test_a_random_policy_needs_no_run(
     run: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("video", "random", "--seconds", "0.08", "--size", "64") == ""
-    assert capsys.readouterr().out == "wrote video.mp4: 0.08 s of random actions\n"
+    assert capsys.readouterr().out.startswith("wrote video.mp4: 0.08 s of random actions\n")
     assert Path("video.mp4").stat().st_size > 500
+
+
+def test_policies_side_by_side_with_clicks(
+    policy: Path, run: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = ("--bodies", HOPPER, "--seconds", "0.4", "--clicks", "2", "--size", "64")
+    assert run("video", "random", policy, *wanted) == ""
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == f"wrote video.mp4: 0.4 s of random actions beside {policy.name}"
+    assert [line.split(":")[0] for line in said[1:]] == [
+        f"random actions on {HOPPER}",
+        f"{policy.name} on {HOPPER}",
+    ]
+    assert all(line.endswith("reached, 2 clicks") for line in said[1:])
 
 
 def test_without_opengl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +255,7 @@ def test_what_can_not_be_done_is_said(
     [
         ("view", ("[RUN]", "--bodies", "--body", "--port", "--host", "--no-open")),
         ("replay", ("[RUN]", "--bodies", "--body", "--out", "-o", "--seconds")),
-        ("video", ("[RUN]", "--bodies", "--body", "--out", "-o", "--seconds", "--size")),
+        ("video", ("[RUN ...]", "--bodies", "--body", "--out", "-o", "--seconds", "--size")),
     ],
 )
 def test_help(

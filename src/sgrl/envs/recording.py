@@ -11,6 +11,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from sgrl.cores import cores_are_busy
 from sgrl.files import writable
 
 FORMATS = (".mp4", ".gif")
@@ -27,7 +28,10 @@ def video_writer(path: Path, fps: float) -> Any:
         ) from error
     if path.suffix == ".gif":
         return imageio.get_writer(path, duration=1000 / fps, loop=0)
-    return imageio.get_writer(path, fps=fps, codec="libx264", quality=7, macro_block_size=2)
+    threads = ["-threads", "1"] if cores_are_busy() else []
+    return imageio.get_writer(
+        path, fps=fps, codec="libx264", quality=7, macro_block_size=2, ffmpeg_params=threads
+    )
 
 
 def is_cube_or_thousandth(episode: int) -> bool:

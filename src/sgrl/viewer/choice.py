@@ -30,10 +30,28 @@ def make_simulation(
     roams: bool = True,
 ) -> Simulation:
     """The robots to show; without a policy the best that ships drives, without bodies its best."""
-    driver = choose_driver(policy, seed)
-    return Simulation(
-        driver, choose_bodies(driver, bodies), variant=variant, seed=seed, roams=roams
-    )
+    (simulation,) = make_simulations([policy], bodies, variant, seed, roams=roams)
+    return simulation
+
+
+def make_simulations(
+    policies: Sequence[str | Path | TrainedPolicy | None],
+    bodies: Sequence[str | Morphology] = (),
+    variant: Variant = "v2",
+    seed: int = 0,
+    *,
+    roams: bool = True,
+) -> list[Simulation]:
+    """The same robots, starts and first targets under each policy."""
+    drivers = [choose_driver(policy, seed) for policy in policies or [None]]
+    # Random actions were trained on nothing: the others say what is shown.
+    first = next((driver for driver in drivers if driver.trained_on), drivers[0])
+    chosen = choose_bodies(first, bodies)
+    for driver in drivers:
+        driver.check(chosen)
+    return [
+        Simulation(driver, chosen, variant=variant, seed=seed, roams=roams) for driver in drivers
+    ]
 
 
 def choose_driver(policy: str | Path | TrainedPolicy | None, seed: int) -> Driver:

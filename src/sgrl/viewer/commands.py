@@ -11,7 +11,7 @@ import tyro
 
 from sgrl.envs.task import Variant
 from sgrl.models.plugins import TRUST, TrustOption
-from sgrl.viewer.choice import make_simulation, need_viser
+from sgrl.viewer.choice import make_simulation, make_simulations, need_viser
 
 LONGEST = 600.0
 """Seconds of a replay or a video."""
@@ -106,38 +106,65 @@ def replay_command(
 
 
 def video_command(
-    run: Policy = None,
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")] = (),
     bodies: Bodies = (),
     *,
     out: Out = Path("video.mp4"),
-    seconds: float = 10.0,
-    size: int = 480,
+    seconds: float | None = None,
+    clicks: int = 0,
+    size: int | None = None,
     variant: Variant = "v2",
     seed: int = 0,
     trust: TrustOption = (),
 ) -> None:
-    """Write a rollout as a video, several bodies side by side; needs no screen.
+    """Write a rollout as a video, several bodies or policies side by side; needs no screen.
+
+    Falls are marked and counted. With --clicks the targets are where somebody could have clicked in
+    the viewer, and how often robots fell and reached them is printed.
 
     Args:
-        run: Folder of a run, its name in runs, the name of a policy, or random for random actions;
-            the policy for all families that ships if none.
+        runs: Folder of a run, its name in runs, the name of a policy, or random for random actions;
+            the policy for all families that ships if none. Several have a column each.
         bodies: Bodies or collections, with _mirrored after the name their mirror images, at most 8;
             of each family in training the one with most limbs if none.
         out: The file to write, .mp4 or .gif.
-        seconds: Length of the video; who falls gets up again.
-        size: Pixels along each side of a body's picture.
+        seconds: Length of the video, 10 or with clicks 60 if not given; who falls gets up again.
+        clicks: How often to click on the ground, 3 to 12 meters from a robot; targets then stay.
+        size: Pixels along each side of a body's picture; 480, of several 320, if not given.
         variant: Where new targets appear: near (v2) or 10 km away (v1).
-        seed: For starts, targets and random actions.
+        seed: For starts, targets, clicks and random actions.
     """
     TRUST.add(trust)
-    from sgrl.viewer.video import FPS, rollout_frames, write_video
+    from sgrl.viewer.clicks import Clicker
+    from sgrl.viewer.video import FPS, count_frames, rollout_frames, show_progress, write_video
 
+    if seconds is None:
+        seconds = 60.0 if clicks else 10.0
     _check_seconds(seconds)
-    if not 32 <= size <= 2048 or size % 2:
+    if clicks < 0:
+        raise ValueError(f"--clicks must be 0 or more, not {clicks}")
+    if size is not None and (not 32 <= size <= 2048 or size % 2):
         raise ValueError(f"--size must be an even number from 32 to 2048, not {size}")
-    simulation = make_simulation(run, bodies, variant, seed)
-    count = write_video(out, rollout_frames(simulation, seconds, size=size))
-    print(f"wrote {out}: {count / FPS:g} s of {simulation.driver.name}")
+    simulations = make_simulations(runs, bodies, variant, seed, roams=not clicks)
+    clickers = [Clicker(simulation, clicks, seconds, seed) for simulation in simulations]
+    frames = rollout_frames(
+        *simulations,
+        seconds=seconds,
+        size=size or (480 if len(simulations) * len(simulations[0].robots) == 1 else 320),
+        before_frame=lambda: [clicker.click() for clicker in clickers],
+    )
+    total = count_frames(seconds)
+    write_video(out, show_progress(frames, total, str(out)))
+    names = " beside ".join(simulation.driver.name for simulation in simulations)
+    print(f"wrote {out}: {total / FPS:g} s of {names}")
+    for simulation in simulations:
+        for robot in simulation.robots:
+            falls = f"{robot.falls} fall{'' if robot.falls == 1 else 's'}"
+            print(
+                f"{simulation.driver.name} on {robot.body.name}: {falls}, "
+                f"{robot.reached} target{'' if robot.reached == 1 else 's'} reached"
+                + (f", {clicks} clicks" if clicks else "")
+            )
 
 
 def _check_seconds(seconds: float) -> None:

@@ -10,6 +10,7 @@ from sgrl.viewer.robot import Robot
 from sgrl.viewer.server import start_server
 from sgrl.viewer.simulation import Simulation
 from sgrl.viewer.stage import Stage
+from sgrl.viewer.video import show_progress
 
 FPS = 25
 FIRST_PORT = 8600
@@ -26,7 +27,7 @@ def write_replay(path: Path, simulation: Simulation, seconds: float) -> int:
         try:
             stage = Stage(server, len(simulation.robots))
             recording = server.get_scene_serializer()
-            for frame in range(frames):
+            for frame in show_progress(range(frames), frames, str(path)):
                 if frame:
                     simulation.advance(1 / FPS)
                 robots = simulation.robots

@@ -54,6 +54,8 @@ class Robot:
         self.clock = 0.0
         """Seconds that it has lived."""
         self.falls = 0
+        self.since_fall = math.inf
+        """Seconds."""
         self.reached = 0
         """Targets; one that stays where it is counts again after the robot has left it."""
         self._variant = variant
@@ -130,6 +132,7 @@ class Robot:
         self.action = action
         self.observation, self.reward, fallen, _, info = stepped
         self.clock += self.dt
+        self.since_fall += self.dt
         self.total += self.reward
         if self._pushed_steps:
             self._pushed_steps -= 1
@@ -159,6 +162,7 @@ class Robot:
     def fall(self) -> None:
         """Get up where it lies, with the target that it had."""
         self.falls += 1
+        self.since_fall = 0.0
         trail = self.trail
         self.start(self.resting_place, self.target)
         self.trail = trail

@@ -143,6 +143,7 @@ class Simulation:
         for robot in self.robots:
             robot.start(robot.home, target + robot.home)
             robot.falls = robot.reached = 0
+            robot.since_fall = math.inf
 
     def push(self, robot: Robot, speed: float, angle: float | None = None) -> None:
         """Push a robot to a speed, m/s, in the direction of an angle, or in any direction."""
