@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgrl.envs import observation as layout
+from sgrl.envs.disturbances import Disturbances, fill_levels
 from sgrl.envs.options import Start
 from sgrl.envs.streams import Streams, to_normal
 from sgrl.envs.task import REACH_DISTANCE
@@ -64,8 +65,10 @@ class StepResult:
 class Locomotion:
     """Episodes of all environments: where their targets are, what they see, what they earn."""
 
-    def __init__(self, bodies: Sequence[tuple[Morphology, Task, int]]) -> None:
-        """`bodies` lists (body, task, num_envs)."""
+    def __init__(
+        self, bodies: Sequence[tuple[Morphology, Task, int]], levels: Array | None = None
+    ) -> None:
+        """`bodies` lists (body, task, num_envs); `levels` (num_envs, 6) of disturbances."""
         self.parts: list[Part] = []
         num_envs = 0
         for body, task, count in bodies:
@@ -82,6 +85,9 @@ class Locomotion:
         self.target = np.zeros((num_envs, 2))
         self.distance = np.zeros(num_envs)
         self.targets_reached = np.zeros(num_envs, np.int64)
+        self._levels = levels
+        self.disturbances: Disturbances | None = None
+        """None where nothing disturbs."""
 
         # Physics of all of them side by side, filled by `read`. Coordinates come first, so that
         # each is one contiguous plane (num_envs, limbs). Planes of `_twist`: angular velocity y and
@@ -180,6 +186,7 @@ class Locomotion:
         rows, task = part.start + local, part.task
         nq, nv = qpos_out.shape[1], qvel_out.shape[1]
 
+        self._reset_disturbances(rows, start.levels)
         # Drawn even where the start is given, so that options leave the stream as it is.
         normal = task.normal_velocity_noise
         draws = self.streams.uniform(rows, 3 + nq + (2 if normal else 1) * nv)
@@ -208,6 +215,33 @@ class Locomotion:
             self.target[rows] = start.target[rows]
             offset = self.target[rows] - qpos[:, :2]
             self.distance[rows] = np.hypot(offset[:, 0], offset[:, 1])
+
+    def _reset_disturbances(self, rows: Rows, levels: Array | None) -> None:
+        """Disturbances of new episodes; a level that is NaN is that of `__init__`."""
+        if self.disturbances is None:
+            if levels is None and self._levels is None:
+                return
+            self.disturbances = self._no_disturbances()
+        fresh = fill_levels(levels, self._levels, rows)
+        keys, counters = self.streams.keys[rows], self.streams.counters[rows]
+        self.disturbances.reset(rows, fresh, keys, counters == 0)
+
+    def _no_disturbances(self) -> Disturbances:
+        return Disturbances(self.num_envs, self.max_limbs, self.max_action_dim)
+
+    def motors(self, actions: Array, waited: Flags | None = None) -> tuple[Array, Rows]:
+        """What motors do in the coming step, after any pushes; and who was pushed.
+
+        Of those the caller computes velocities anew where physics does not by itself.
+        """
+        if self.disturbances is None:
+            return actions, np.zeros(0, np.intp)
+        actions = self.disturbances.step(actions, waited)
+        rows, velocity = self.disturbances.pushed(self._dt, waited)
+        for part, (_, qvel) in zip(self.parts, self._states, strict=True):
+            own = (rows >= part.start) & (rows < part.stop)
+            qvel[rows[own] - part.start, :2] += velocity[own]
+        return actions, rows
 
     def _place_targets(
         self, rows: Rows, draws: Array, xy: Array, far_share: Array | float = 0.0
@@ -316,7 +350,7 @@ class Locomotion:
         """Write the observations of these environments to `out`, (rows, limbs, 41)."""
         planes, xpos, twist = self._planes[:, rows], self._xpos[:, rows], self._twist[:, rows]
         velocities = planes[layout.VELOCITIES].reshape(2, 3, *planes.shape[1:])
-        # MuJoCo's linear velocity is that at the body's centre of mass; move it to each origin.
+        # MuJoCo's linear velocity is that at the body's center of mass; move it to each origin.
         arm = np.empty((5, *planes.shape[1:]))
         np.subtract(xpos, self._com[:, rows], out=arm[2:])
         arm[:2] = arm[3:]
@@ -337,25 +371,37 @@ class Locomotion:
         scaled += self._angle_offset[:, rows]
         planes[layout.HEIGHT] = xpos[2]
         out[...] = planes.transpose(1, 2, 0)
+        if self.disturbances is not None:
+            chosen = np.arange(self.num_envs)[rows]
+            self.disturbances.add_noise(out, chosen, self._angle_slope[:, rows])
         if self._is_padded:
             out[self._padding[rows]] = 0.0
 
-    def get_state(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> dict[str, NDArray[Any]]:
         """Everything but physics, in arrays of the caller's own."""
         return {
             **self.target_info(),
             "stream_keys": self.streams.keys.copy(),
             "stream_counters": self.streams.counters.copy(),
+            **({} if self.disturbances is None else self.disturbances.state_dict()),
         }
 
-    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go back to what `get_state` gave."""
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go back to what `state_dict` gave."""
         self.target[:] = state["target"]
         self.distance[:] = state["distance"]
         self.targets_reached[:] = state["targets_reached"]
         self.streams.restore(
             np.arange(self.num_envs), state["stream_keys"], state["stream_counters"]
         )
+        self.expect(state)
+        if self.disturbances is not None:
+            self.disturbances.load_state_dict(state)
+
+    def expect(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Have disturbances if this state has some, and else none."""
+        if ("levels" in state) != (self.disturbances is not None):
+            self.disturbances = self._no_disturbances() if "levels" in state else None
 
 
 def _planes(array: Array) -> Array:

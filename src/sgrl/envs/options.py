@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sgrl.envs.bounds import MAX_SEED
+from sgrl.envs.disturbances import NAMES, check_level
 from sgrl.morphology.task import LARGEST
 
 Array = NDArray[np.float64]
 
-_KNOWN = ("yaw", "target", "qpos", "qvel")
+_KNOWN = ("yaw", "target", "qpos", "qvel", *NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class Start:
     """(num_envs, nq): start exactly there."""
     qvel: Array | None = None
     """(num_envs, nv): zero where only `qpos` is given."""
+    levels: Array | None = None
+    """(num_envs, 6): those of the disturbances, NaN for one that is not given."""
 
 
 RANDOM_START = Start()
@@ -80,7 +83,19 @@ def parse_options(
                 f"reset option 'target': environment {int(np.argmin(gap))} would start on it; "
                 "put the target away from the torso"
             )
-    return Start(yaw, target, qpos, qvel)
+    return Start(yaw, target, qpos, qvel, _levels(given, num_envs))
+
+
+def _levels(given: Mapping[str, ArrayLike], num_envs: int) -> Array | None:
+    """The disturbances among the options."""
+    if given.keys().isdisjoint(NAMES):
+        return None
+    levels = np.full((num_envs, len(NAMES)), np.nan)
+    for column, name in enumerate(NAMES):
+        if name in given:
+            check_level(name, given[name])
+            levels[:, column] = _rows(given, name, num_envs, ())
+    return levels
 
 
 def _rows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -68,6 +69,7 @@ def make_env(
     variant: Variant = "v1",
     yaw: float | None = None,
     task: Task | None = None,
+    disturbances: Mapping[str, float] | None = None,
     max_episode_steps: int = MAX_EPISODE_STEPS,
     render_mode: str | None = None,
     width: int = 480,
@@ -82,6 +84,7 @@ def make_env(
         variant=variant,
         yaw=yaw,
         task=task,
+        disturbances=disturbances,
         render_mode=render_mode,
         width=width,
         height=height,

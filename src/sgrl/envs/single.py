@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -13,6 +13,14 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from sgrl.envs.actions import checked_actions
+from sgrl.envs.disturbances import (
+    FACTORS,
+    NONE,
+    concatenate_states,
+    disturb_model,
+    fill_levels,
+    parse_levels,
+)
 from sgrl.envs.locomotion import PHYSICS_FIELDS, Array, Locomotion
 from sgrl.envs.observation import FEATURES
 from sgrl.envs.options import Start, parse_options, parse_seeds
@@ -51,11 +59,15 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         variant: Variant = "v1",
         yaw: float | None = None,
         task: Task | None = None,
+        disturbances: Mapping[str, float] | None = None,
         render_mode: str | None = None,
         width: int = 480,
         height: int = 480,
     ) -> None:
-        """A body by name or value. `yaw` fixes every start; `task` replaces the paper's."""
+        """A body by name or value. `yaw` fixes every start; `task` replaces the paper's.
+
+        `disturbances` are levels by name, as in `sgrl.envs.disturbances.LEVELS`.
+        """
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(
                 f"unknown render_mode {render_mode!r}; there are rgb_array, human and None"
@@ -68,7 +80,9 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.render_mode = render_mode
         self._frame_size = (width, height)
         self.metadata = {**self.metadata, "render_fps": round(1 / self.dt)}
-        self._locomotion, self._row = Locomotion([(self.body, self.task, 1)]), 0
+        self._levels = parse_levels(disturbances)
+        self._factors = NONE[FACTORS]
+        self._locomotion, self._row = Locomotion([(self.body, self.task, 1)], self._levels), 0
         self._locomotion.connect([self._physics()])
         self._renderer: FrameRenderer | None = None
         self._window: Window | None = None
@@ -94,8 +108,8 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         return {name: getattr(self.data, name)[None] for name in PHYSICS_FIELDS}
 
     def _episode(self) -> dict[str, NDArray[Any]]:
-        """Its own row of what `Locomotion.get_state` gives."""
-        state = self._locomotion.get_state()
+        """Its own row of what `Locomotion.state_dict` gives."""
+        state = self._locomotion.state_dict()
         return {key: value[self._row : self._row + 1] for key, value in state.items()}
 
     def reset(
@@ -109,6 +123,7 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         if seed is not None or unseeded:
             value = self.np_random.integers(2**63) if seed is None else seed
             self._locomotion.streams.seed(_ONLY + self._row, np.array([value], np.uint64))
+        self._fit_model(start)
         mujoco.mj_resetData(self.model, self.data)
         self._locomotion.reset(self._row, _ONLY, _repeated(start, self._locomotion.num_envs))
         mujoco.mj_step1(self.model, self.data)
@@ -118,6 +133,13 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             self.render()
         info = {key: value[self._row] for key, value in self._locomotion.target_info().items()}
         return self._observation(), info
+
+    def _fit_model(self, start: Start) -> None:
+        """Friction and mass of the episode to come; without disturbances the model stays."""
+        levels = fill_levels(start.levels, self._levels, _ONLY)[0]
+        if (levels[FACTORS] != self._factors).any():
+            disturb_model(self.model, compile_model(self.body), levels)
+            self._factors = levels[FACTORS]
 
     def set_target(self, target: ArrayLike) -> Observation:
         """Move the target to (x, y) metres in the middle of an episode; what is observed then."""
@@ -200,9 +222,9 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.__dict__.update(state)
         self.data = mujoco.MjData(self.model)
         mujoco.mj_setState(self.model, self.data, physics, _STATE)
-        self._locomotion = Locomotion([(self.body, self.task, 1)])
+        self._locomotion = Locomotion([(self.body, self.task, 1)], self._levels)
         self._locomotion.connect([self._physics()])
-        self._locomotion.set_state(episode)
+        self._locomotion.load_state_dict(episode)
         mujoco.mj_step1(self.model, self.data)
         self.data.warning.number[:] = warnings  # a simulation that blew up stays one
         self._locomotion.read(0)
@@ -225,7 +247,8 @@ def step_together(
         own[: len(action)] = action
     clipped = checked_actions(padded)
     before = locomotion.heading_and_xy()
-    diverged = np.array(list(map_physics(LocomotionEnv._step_physics, envs, clipped)))
+    motors, _ = locomotion.motors(clipped)
+    diverged = np.array(list(map_physics(LocomotionEnv._step_physics, envs, motors)))
     for row in range(len(envs)):
         locomotion.read(row)
     result = locomotion.compute_rewards(clipped, before, diverged)
@@ -249,10 +272,14 @@ def _joined(envs: Sequence[LocomotionEnv]) -> Locomotion:
         env._locomotion is shared and env._row == row for row, env in enumerate(envs)
     ):
         return shared
-    joined = Locomotion([(env.body, env.task, 1) for env in envs])
+    levels = None
+    if any(env._levels is not None for env in envs):
+        none = NONE[None]
+        levels = np.concatenate([none if env._levels is None else env._levels for env in envs])
+    joined = Locomotion([(env.body, env.task, 1) for env in envs], levels)
     joined.connect([env._physics() for env in envs])
     episodes = [env._episode() for env in envs]
-    joined.set_state({key: np.concatenate([own[key] for own in episodes]) for key in episodes[0]})
+    joined.load_state_dict(concatenate_states(episodes, joined.max_limbs, joined.max_action_dim))
     for row, env in enumerate(envs):
         joined.read(row)
         env._locomotion, env._row = joined, row
@@ -261,7 +288,7 @@ def _joined(envs: Sequence[LocomotionEnv]) -> Locomotion:
 
 def _repeated(start: Start, num_envs: int) -> Start:
     """A start of one environment as that of all, of which it can be any."""
-    values = (start.yaw, start.target, start.qpos, start.qvel)
+    values = (start.yaw, start.target, start.qpos, start.qvel, start.levels)
     return Start(
         *(None if v is None else np.broadcast_to(v, (num_envs, *v.shape[1:])) for v in values)
     )

@@ -14,6 +14,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from sgrl.envs.disturbances import FACTORS, NONE, disturb_batch
 from sgrl.envs.locomotion import PHYSICS_FIELDS, Flags, Locomotion, Rows, StepResult
 from sgrl.envs.observation import FEATURES
 from sgrl.envs.options import RANDOM_START, Start
@@ -63,13 +64,15 @@ class Stepper:
         threads: int,
         max_episode_steps: int | None,
         resets_next_step: bool = False,
+        levels: NDArray[np.float64] | None = None,
     ) -> None:
-        """`bodies` lists (body, task, num_envs); `threads` are native ones.
+        """`bodies` lists (body, task, num_envs); `threads` are native ones; `levels`
+        (num_envs, 6) those of disturbances.
 
         `resets_next_step`: whether the step after the last of an episode begins the next one and
         does nothing else, rather than the last step itself.
         """
-        self.locomotion = Locomotion(bodies)
+        self.locomotion = Locomotion(bodies, levels)
         self.episode_steps = np.zeros(self.locomotion.num_envs, np.int64)
         self._max_steps = np.inf if max_episode_steps is None else max_episode_steps
         self._ended = np.zeros(self.locomotion.num_envs, np.bool_) if resets_next_step else None
@@ -80,6 +83,7 @@ class Stepper:
     def _make_batches(self) -> None:
         """The simulations, at rest, and their threads."""
         self._lost_threads = False
+        self._factors = np.ones((self.locomotion.num_envs, len(FACTORS)))
         self.batches = [
             Batch(
                 copy.copy(compile_model(part.body)),
@@ -109,10 +113,12 @@ class Stepper:
     def _find_threads(self) -> None:
         """In a forked child, go on with batches and threads of its own from the same state."""
         if self._lost_threads:
-            state = self.get_state()
+            state = self.state_dict()
             self._make_batches()
             limbs = self.locomotion.max_limbs
-            self.set_state(state, np.empty((self.locomotion.num_envs, limbs, FEATURES), np.float32))
+            self.load_state_dict(
+                state, np.empty((self.locomotion.num_envs, limbs, FEATURES), np.float32)
+            )
 
     def reset(self, start: Start, out: Observations) -> None:
         """Start all environments and write their observations, (num_envs, limbs, 41)."""
@@ -130,7 +136,10 @@ class Stepper:
             waited = self._ended.copy()
             self._reset(np.flatnonzero(waited), RANDOM_START)
         before = locomotion.heading_and_xy()
-        diverged = self._step_physics(actions, waited)
+        motors, pushed = locomotion.motors(actions, waited)
+        for index, local in self._by_body(pushed) if len(pushed) else ():
+            self.batches[index].forward(local, stage=_VELOCITY_STAGE)
+        diverged = self._step_physics(motors, waited)
         result = locomotion.compute_rewards(actions, before, diverged, waited)
         locomotion.observe(out)
         self.episode_steps += 1 if waited is None else ~waited
@@ -173,9 +182,22 @@ class Stepper:
             batch = self.batches[index]
             batch.state[local] = self._rest_states[index]
             self.locomotion.reset(index, local, start)
+            self._fit_models(index, local)
             batch.forward(local, stage=_VELOCITY_STAGE)
             self.locomotion.read(index)
         self.episode_steps[rows] = 0
+
+    def _fit_models(self, index: int, local: Rows) -> None:
+        """Friction and mass of these rows of a body, where they are not what they were."""
+        disturbances, rows = (
+            self.locomotion.disturbances,
+            self.locomotion.parts[index].start + local,
+        )
+        levels = NONE[None] if disturbances is None else disturbances.levels[rows]
+        changed = (levels[:, FACTORS] != self._factors[rows]).any(axis=1)
+        if changed.any():
+            self._factors[rows] = levels[:, FACTORS]
+            disturb_batch(self.batches[index], local[changed], self._factors[rows[changed]])
 
     def _by_body(self, rows: Rows) -> list[tuple[int, Rows]]:
         """The bodies among these environments, each with the indices among its own."""
@@ -194,19 +216,20 @@ class Stepper:
         mujoco.mj_step1(batch.model, data)
         return data
 
-    def get_state(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> dict[str, NDArray[Any]]:
         """Everything that the coming steps depend on."""
         return {
             **({} if self._ended is None else {"ended": self._ended.copy()}),
-            **self.locomotion.get_state(),
+            **self.locomotion.state_dict(),
             "episode_steps": self.episode_steps.copy(),
             "physics": np.concatenate([batch.state.ravel() for batch in self.batches]),
         }
 
-    def set_state(self, state: Mapping[str, NDArray[Any]], out: Observations) -> None:
-        """Go back to what `get_state` gave, and write the observations there."""
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]], out: Observations) -> None:
+        """Go back to what `state_dict` gave, and write the observations there."""
         self._find_threads()
-        for key, own in self.get_state().items():
+        self.locomotion.expect(state)
+        for key, own in self.state_dict().items():
             shape = np.shape(state[key]) if key in state else None
             if shape != own.shape:
                 wrong = (
@@ -217,12 +240,13 @@ class Stepper:
                     f"{key!r} {wrong}"
                 )
         ends = np.cumsum([batch.state.size for batch in self.batches])[:-1]
+        self.locomotion.load_state_dict(state)
         parts = zip(self.batches, np.split(state["physics"], ends), strict=True)
         for index, (batch, physics) in enumerate(parts):
+            self._fit_models(index, np.arange(batch.nsim))
             batch.state[:] = physics.reshape(batch.state.shape)
             batch.forward(stage=_VELOCITY_STAGE)
             self.locomotion.read(index)
-        self.locomotion.set_state(state)
         self.episode_steps[:] = state["episode_steps"]
         if self._ended is not None:
             self._ended[:] = state["ended"]

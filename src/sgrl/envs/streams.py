@@ -1,7 +1,7 @@
 """One stream of random numbers per environment, drawn for many at once.
 
 A number is a hash (SplitMix64) of its stream's key and its index in the stream, so an environment's
-draws do not depend on its neighbours, a draw for a thousand environments is a few array operations,
+draws do not depend on its neighbors, a draw for a thousand environments is a few array operations,
 and the whole state is two integers each.
 """
 

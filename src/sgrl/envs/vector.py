@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sgrl.envs.actions import checked_actions
 from sgrl.envs.bounds import MAX_ENVS, MAX_THREADS, checked_episode_steps, whole_number
+from sgrl.envs.disturbances import parse_levels
 from sgrl.envs.locomotion import Flags, Part, Rows
 from sgrl.envs.observation import FEATURES
 from sgrl.envs.options import parse_options, parse_seeds
@@ -56,6 +57,7 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         variant: Variant = "v1",
         yaw: float | None = None,
         task: Task | None = None,
+        disturbances: Mapping[str, float] | None = None,
         max_episode_steps: int | None = MAX_EPISODE_STEPS,
         threads: int = 0,
         autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
@@ -63,7 +65,10 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         width: int = 480,
         height: int = 480,
     ) -> None:
-        """`bodies`: names, collections (their training bodies), values. `threads=0`: all cores."""
+        """`bodies`: names, collections (their training bodies), values. `threads=0`: all cores.
+
+        `disturbances` are levels by name, as in `sgrl.envs.disturbances.LEVELS`.
+        """
         if isinstance(bodies, str | Morphology | Collection):
             bodies = [bodies]
         resolved = resolve_bodies(bodies)
@@ -84,6 +89,7 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
             "variant": variant,
             "yaw": yaw,
             "task": task,
+            "disturbances": None if disturbances is None else dict(disturbances),
             "max_episode_steps": max_episode_steps,
             "threads": threads,
             "autoreset_mode": mode,
@@ -117,6 +123,7 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
             [(part.body, part.task, part.num_envs) for part in self.parts],
             threads=threads,
             max_episode_steps=max_episode_steps,
+            levels=parse_levels(disturbances, self.num_envs),
             resets_next_step=mode == AutoresetMode.NEXT_STEP,
         )
         self._seeded = self._started = False
@@ -229,7 +236,7 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         """Everything that the coming steps depend on, as arrays; `set_state` goes back to it."""
         if not self._started:
             raise gymnasium.error.ResetNeeded("call reset() before get_state()")
-        return {**self._stepper.get_state(), "bodies": self._body_names()}
+        return {**self._stepper.state_dict(), "bodies": self._body_names()}
 
     def set_state(self, state: dict[str, NDArray[Any]]) -> Observations:
         """Continue, to the bit, from where `get_state` was taken; returns the observations."""
@@ -238,7 +245,7 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
                 "this state was taken from other bodies or another number of environments"
             )
         out = np.empty(self._shape, np.float32)
-        self._stepper.set_state(state, out)
+        self._stepper.load_state_dict(state, out)
         self._seeded = self._started = True
         return out.reshape(self.num_envs, -1)
 
