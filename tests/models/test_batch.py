@@ -1,6 +1,7 @@
 """The limb batch: names for flat observations, rows of different bodies, found layouts."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,9 @@ import torch
 from sgrl.envs.observation import FEATURES, split
 from sgrl.models.batch import LimbBatch, layout_of
 from sgrl.models.layout import CACHED_LAYOUTS, CACHED_ROWS, _layouts
-from sgrl.morphology import get_body
+from sgrl.models.methods import make_actor
+from sgrl.models.states import random_batch
+from sgrl.morphology import Morphology, get_body
 
 WALKER = get_body("3d_walker_7_full")
 HOPPER = get_body("3d_hopper_3_shin")
@@ -80,6 +83,38 @@ def test_actions_to_rows_and_back():
     assert torch.equal(layout.actions_to_limbs(wider), limbs)
     with pytest.raises(ValueError, match=r"\(2, 18\)"):
         layout.actions_to_limbs(rows[:, :-1])
+
+
+def with_knees_that_only_bend() -> Morphology:
+    """A walker whose shins have one hinge instead of three."""
+    limbs = [
+        replace(limb, hinges=limb.hinges[1:2], hinge_names="y") if "shin" in limb.name else limb
+        for limb in WALKER.limbs
+    ]
+    return replace(WALKER, name="knees", limbs=tuple(limbs))
+
+
+@pytest.mark.parametrize("rows", [[1], [0, 1, 2, 1]], ids=["alone", "mix"])
+def test_actions_of_limbs_with_fewer_hinges(rows):
+    knees = with_knees_that_only_bend()
+    bodies = (WALKER, knees, HOPPER)
+    layout = layout_of(bodies, rows)
+    limbs = torch.rand(layout.num_limbs, 3) + 0.5
+    actions = layout.actions_to_rows(limbs)
+    assert actions.shape == (len(rows), max(bodies[row].action_dim for row in rows))
+    for row, body in enumerate(rows):
+        own = limbs[layout.limb_row == row][torch.tensor(bodies[body].hinge_mask)]
+        assert torch.equal(actions[row, : len(own)], own)
+        assert actions[row, len(own) :].abs().sum() == 0
+    assert torch.equal(layout.actions_to_limbs(actions), limbs * layout.hinges)
+    motors = torch.from_numpy(knees.by_limb(knees.actuated))
+    assert torch.equal(layout.actuated[layout.limb_row == rows.index(1)], motors)
+
+
+def test_an_actor_gives_nothing_where_there_is_no_hinge():
+    batch = random_batch((WALKER, with_knees_that_only_bend()), dtype=torch.float32)
+    action = make_actor("set")(batch)
+    assert torch.equal(action == 0, ~batch.layout.hinges)
 
 
 def test_from_flat_names_the_same_numbers_as_split():

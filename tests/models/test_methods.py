@@ -230,6 +230,12 @@ def test_parameter_counts():
     assert parameter_counts("set")["actor"] < parameter_counts("set", "paper")["actor"] / 10
 
 
+def test_fields_of_a_config_are_found_under_their_old_names():
+    old = {"layers": 1, "embedding": 8, "hidden": 8, "matrix": 5, "whole": True}
+    config = make_actor("set", config=old).network.config
+    assert config == SetConfig(layers=1, embedding=8, hidden=8, matrix=5, canonical_positions=True)
+
+
 def test_a_config_of_another_method_is_refused():
     with pytest.raises(ValueError, match="Swat takes a SwatConfig, not a SetConfig"):
         make_actor("swat", config=SetConfig())

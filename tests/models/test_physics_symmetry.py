@@ -1,7 +1,7 @@
 """In physics: a turned start and target give the turned trajectory, all the same actions.
 
 20 steps, four physics steps each. Quarter turns are tested in the environments as they are,
-other angles with friction that is the same in all directions (`sgrl.models.twins` says why).
+other angles with friction that is the same in all directions (`sgrl.models.certificate` says why).
 """
 
 import math
@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from sgrl.models.batch import LimbBatch
+from sgrl.models.certificate import paired_rollouts
 from sgrl.models.methods import make_actor
-from sgrl.models.twins import run_twins
 from sgrl.morphology import body_names, get_body
 
 WALKER = get_body("3d_walker_7_full")
@@ -31,7 +31,7 @@ def set_actor() -> nn.Module:
 @pytest.mark.parametrize("name", body_names())
 def test_quarter_turns_in_the_environment_as_it_is(set_actor: nn.Module, name: str) -> None:
     quarters = 1 + body_names().index(name) % 3
-    gap = run_twins(set_actor, get_body(name), quarters * math.pi / 2)
+    gap = paired_rollouts(set_actor, get_body(name), quarters * math.pi / 2)
     # Measured: 1e-10 at most, mostly 1e-15.
     assert gap.action < 1e-6
     assert gap.state < 1e-6
@@ -42,7 +42,7 @@ def test_any_angle_on_a_floor_that_is_the_same_in_all_directions(
     set_actor: nn.Module, name: str
 ) -> None:
     angle = 0.3 + 0.2 * body_names().index(name)
-    gap = run_twins(set_actor, get_body(name), angle, round_cones=True)
+    gap = paired_rollouts(set_actor, get_body(name), angle, round_cones=True)
     # Measured: 1e-5 at most. Contact is chaotic, and rounding differs between machines.
     assert gap.action < 1e-3
     assert gap.state < 1e-3
@@ -50,14 +50,14 @@ def test_any_angle_on_a_floor_that_is_the_same_in_all_directions(
 
 @pytest.mark.parametrize("method", ["swat+tn", "smp+hn"])
 def test_frames_turn_with_the_world_too(method: str) -> None:
-    gap = run_twins(actor_of(method), WALKER, 2.0, round_cones=True)
+    gap = paired_rollouts(actor_of(method), WALKER, 2.0, round_cones=True)
     assert gap.action < 1e-3
     assert gap.state < 1e-3
 
 
 @pytest.mark.parametrize("method", ["swat", "smp", "set-in_invar"])
 def test_without_the_symmetry_the_twin_goes_its_own_way(method: str) -> None:
-    gap = run_twins(actor_of(method), WALKER, 2.0, round_cones=True)
+    gap = paired_rollouts(actor_of(method), WALKER, 2.0, round_cones=True)
     assert gap.action > 0.05
     assert gap.state > 0.05
 
@@ -70,6 +70,6 @@ def test_friction_under_spheres_has_only_quarter_turns() -> None:
         return torch.zeros(batch.layout.num_limbs, 3)
 
     eighth, quarter = math.pi / 4, math.pi / 2
-    assert run_twins(nobody, humanoid, eighth, steps=120).state > 1e-3
-    assert run_twins(nobody, humanoid, quarter, steps=120).state < 1e-9
-    assert run_twins(nobody, humanoid, eighth, steps=120, round_cones=True).state < 1e-9
+    assert paired_rollouts(nobody, humanoid, eighth, steps=120).state > 1e-3
+    assert paired_rollouts(nobody, humanoid, quarter, steps=120).state < 1e-9
+    assert paired_rollouts(nobody, humanoid, eighth, steps=120, round_cones=True).state < 1e-9

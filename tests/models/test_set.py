@@ -94,9 +94,9 @@ def test_one_layer_is_the_equations(grow):
         z = z + np.column_stack((z, gravity, target)) @ matrix
         new_vectors.append(z / np.sqrt(1 + (z**2).sum() / channels))
 
-    packing = layout_of((grow(2),), [0]).packing
+    layout = layout_of((grow(2),), [0])
     gd = torch.from_numpy(np.stack(stacked)[..., channels:])
-    got_h, got, _ = layer(torch.from_numpy(h), torch.from_numpy(vectors), gd, packing)
+    got_h, got, _ = layer(torch.from_numpy(h), torch.from_numpy(vectors), gd, layout)
     np.testing.assert_allclose(got_h.detach(), new_h, atol=1e-12)
     np.testing.assert_allclose(got.detach(), new_vectors, atol=1e-12)
 

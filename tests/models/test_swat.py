@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from sgrl.models.attention import MAX_PLACES, RelationBias, TraversalEmbedding
 from sgrl.models.batch import layout_of
 from sgrl.models.network import ACTOR, CRITIC
 from sgrl.models.set import Set, SetConfig
 from sgrl.models.states import random_batch
+from sgrl.models.structure import MAX_RANKS, RelationBias, TraversalEmbedding
 from sgrl.models.swat import PRESETS, Swat, SwatConfig
 from sgrl.morphology import get_body
 from sgrl.morphology.graph import graph_of
@@ -28,11 +28,11 @@ def test_traversal_embedding_is_three_embeddings_side_by_side():
     assert torch.equal(alone[[4, 11]], expected.expand(2, -1))
 
 
-def test_places_beyond_the_table_share_the_last(grow):
-    chain = grow(MAX_PLACES + 3, "chain")
+def test_ranks_beyond_the_table_share_the_last(grow):
+    chain = grow(MAX_RANKS + 3, "chain")
     found = TraversalEmbedding(6)(layout_of((chain,), [0, 0]))
-    assert torch.equal(found[-1, :2], found[MAX_PLACES - 1, :2])
-    assert not torch.equal(found[-1, :2], found[MAX_PLACES - 2, :2])
+    assert torch.equal(found[-1, :2], found[MAX_RANKS - 1, :2])
+    assert not torch.equal(found[-1, :2], found[MAX_RANKS - 2, :2])
 
 
 def test_relation_bias_is_a_linear_map_of_the_relations():
@@ -40,44 +40,44 @@ def test_relation_bias_is_a_linear_map_of_the_relations():
     with torch.no_grad():
         bias.map.weight[:] = torch.tensor([[1.0, 0.0, 0.0], [0.0, 2.0, -1.0]])
     # The walker fills a bin, the hoppers share the other.
-    found = bias(layout_of((WALKER, HOPPER), [1, 0, 1]).packing)
+    found = bias(layout_of((WALKER, HOPPER), [1, 0, 1]))
     assert found.shape == (2, 2, 7, 7)
     for body, part in ((WALKER, slice(0, 7)), (HOPPER, slice(0, 3)), (HOPPER, slice(3, 6))):
         bin_ = int(body is HOPPER)
         pagerank, laplacian, distance = torch.tensor(graph_of(body).relations).unbind(-1)
         torch.testing.assert_close(found[bin_, 0, part, part], pagerank)
         torch.testing.assert_close(found[bin_, 1, part, part], 2 * laplacian - distance)
-    alone = bias(layout_of((WALKER, HOPPER), [1, 1, 1]).packing)
+    alone = bias(layout_of((WALKER, HOPPER), [1, 1, 1]))
     torch.testing.assert_close(alone, found[1:, :, :3, :3])
 
 
-def test_places_and_relations_in_the_whole_body():
+def test_ranks_and_relations_in_the_full_body():
     """The walker without its right foot, limb 3: its left leg is still limbs 4 to 6."""
     cut, kept = get_body("3d_walker_6_right_foot"), [0, 1, 2, 4, 5, 6]
     full, alone, mixed = layout_of((WALKER,), [0]), layout_of((cut,), [0]), (HOPPER, cut)
-    embedding = TraversalEmbedding(6, whole=True)
+    embedding = TraversalEmbedding(6, canonical_positions=True)
     expected = embedding(full)[kept]
     assert torch.equal(embedding(alone), expected)
     assert torch.equal(embedding(layout_of(mixed, [0, 1]))[3:], expected)
     own = TraversalEmbedding(6)
     own.load_state_dict(embedding.state_dict())
     assert not torch.equal(own(alone), expected)
-    bias = RelationBias(2, whole=True)
-    expected = bias(full.packing)[..., kept, :][..., kept]
-    torch.testing.assert_close(bias(alone.packing), expected)
+    bias = RelationBias(2, canonical_positions=True)
+    expected = bias(full)[..., kept, :][..., kept]
+    torch.testing.assert_close(bias(alone), expected)
     own = RelationBias(2)
     own.load_state_dict(bias.state_dict())
-    assert not torch.allclose(own(alone.packing), expected)
+    assert not torch.allclose(own(alone), expected)
 
 
 @pytest.mark.parametrize(("network", "config"), [(Swat, SwatConfig), (Set, SetConfig)])
-def test_a_network_that_counts_in_the_whole_body(network, config):
+def test_a_network_that_counts_in_the_full_body(network, config):
     """It is the same on the full body, and another on one that lacks a limb."""
     for body, same in ((WALKER, True), (get_body("3d_walker_6_right_foot"), False)):
         batch, outputs = random_batch((body,), 3), []
-        for whole in (False, True):
+        for canonical in (False, True):
             torch.manual_seed(0)
-            outputs.append(network(config(whole=whole), ACTOR).double()(batch))
+            outputs.append(network(config(canonical_positions=canonical), ACTOR).double()(batch))
         assert torch.equal(*outputs) == same
 
 

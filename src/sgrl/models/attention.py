@@ -1,24 +1,29 @@
-"""Attention between the limbs of a row, and what it knows of the structure of a body.
+"""Attention between the limbs of a row.
 
-Limbs of a batch lie in one list. Attention alone needs rows of one size: it packs several rows
-into a bin (`packing`), works on bins and unpacks what it has made.
+Layers that work on a limb run over the limbs of a batch as they lie, in one list. Attention needs
+rows of one size, and padding each to the largest body would nearly double the limbs of a usual
+mix. Here several rows share a bin, and a mask keeps them apart: attention packs what it reads into
+bins and unpacks what it makes, so a gap costs a slot there and nowhere else. Rows that are all of
+one size are bins as they lie, and nothing moves.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
-from torch import Tensor, nn
+from numpy.typing import NDArray
+from torch import Tensor
 
-from sgrl.models.layout import BatchLayout
-from sgrl.models.packing import Packing
-from sgrl.morphology.graph import NUM_RELATIONS, NUM_TRAVERSALS
+Indices = NDArray[np.int64]
 
-MAX_PLACES = 64
-"""Places in a traversal that have an embedding of their own; later ones share the last."""
-RECTIFIED = 2**0.5
-"""Gain of a layer whose outputs are rectified, which halves their mean square."""
 LOGIT_GAIN = 1.5
-"""Of queries and keys at the start, so that attention is neither even nor on one limb."""
+"""Gain of queries and keys at the start, so that attention is neither even nor on one limb."""
+MANY_SLOTS = 1.2
+"""Slots for each limb above which another size of bins is tried."""
+FREE_SIZE = 32
+"""Limbs of a bin at which what grows with the square of its size costs about what the rest does."""
 
 
 def attention_weights(q: Tensor, k: Tensor, bias: Tensor | None, packing: Packing) -> Tensor:
@@ -47,49 +52,100 @@ def weighted_vectors(alpha: Tensor, x: Tensor, packing: Packing) -> Tensor:
     return packing.unpack(found.view(bins, heads, size, -1).transpose(1, 2))
 
 
-class TraversalEmbedding(nn.Module):
-    """Where a limb stands in its body: learned embeddings of three traversals side by side.
+class Packing:
+    """The limbs of a batch in `bins` bins of `size` slots."""
 
-    There are `MAX_PLACES` for each traversal, and further places share the last, so a body
-    of any size has its embeddings. Those of places that training never saw keep their
-    small initial values and change little. `whole` counts in the full body of the family, see
-    `canonical_graph_of`.
+    def __init__(self, counts: Indices, device: torch.device) -> None:
+        """`counts` are the limbs of each row."""
+        self.size = int(counts.max())
+        self.bins = len(counts)
+        self.device = device
+        self.mask: Tensor | None = None
+        """(bins, 1, size, size): minus infinity between limbs of different rows; None if
+        there are none in a bin."""
+        self._counts = counts
+        self._bins, self._offsets = np.arange(len(counts)), np.zeros_like(counts)
+        self._free = bool((counts == self.size).all())
+        if self._free:
+            return
+        self._bins, self._offsets, self.bins, self.size = choose_bins(counts)
+        limb_row = np.repeat(np.arange(len(counts)), counts)
+        index = np.arange(len(limb_row)) - (np.cumsum(counts) - counts)[limb_row]
+        slots = (self._bins * self.size + self._offsets)[limb_row] + index
+        # A gap holds a copy of the batch's first limb and attends to gaps alone. Those of a bin
+        # are alike, so it makes no difference to which of them: no gradient.
+        self._limb_in_slot = np.zeros(self.bins * self.size, np.int64)
+        self._limb_in_slot[slots] = np.arange(len(slots))
+        self._limbs, self._slots = self._tensor(self._limb_in_slot), self._tensor(slots)
+        row_of = np.full((self.bins, self.size), -1)
+        row_of.flat[slots] = limb_row
+        apart = row_of[:, :, None] != row_of[:, None, :]
+        self.mask = self._tensor(np.where(apart, np.float32(-np.inf), np.float32(0.0))[:, None])
+
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
+
+    def pack(self, x: Tensor) -> Tensor:
+        """(limbs, ...) to (bins, size, ...). Gaps are all alike."""
+        x = x if self._free else x.index_select(0, self._limbs)
+        return x.view(self.bins, self.size, *x.shape[1:])
+
+    def unpack(self, x: Tensor) -> Tensor:
+        """(bins, size, ...) to (limbs, ...): the inverse of `pack`."""
+        x = x.flatten(0, 1)
+        return x if self._free else x.index_select(0, self._slots)
+
+    def slots_of(self, x: Indices) -> Indices:
+        """Numbers of limbs (limbs,) as (bins, size); in gaps those of the first limb."""
+        x = x if self._free else x[self._limb_in_slot]
+        return x.reshape(self.bins, self.size)
+
+    def by_row(self, x: Tensor) -> Tensor:
+        """(bins, heads, size, size) to (rows, heads, n, n), n limbs in the largest row; zero
+        beyond a row's limbs."""
+        inside = np.arange(self._counts.max())
+        is_limb = inside < self._counts[:, None]
+        slot = np.where(is_limb, self._offsets[:, None] + inside, 0)
+        bins = self._tensor(self._bins)[:, None, None]
+        slots, real = self._tensor(slot), self._tensor(is_limb)
+        found = x.transpose(0, 1)[:, bins, slots[:, :, None], slots[:, None, :]].transpose(0, 1)
+        return found * (real[:, None, :, None] & real[:, None, None, :])
+
+
+def choose_bins(counts: Indices) -> tuple[Indices, Indices, int, int]:
+    """`fill_bins` with bins that leave few gaps, and their size.
+
+    That of the largest row does for most mixes. If most rows are of another, which leaves their
+    bins part empty, it is the next multiple of that. Larger bins cost more: logits and masks grow
+    with the square, and every size that is tried takes its time.
     """
-
-    def __init__(self, width: int, *, whole: bool = False) -> None:
-        super().__init__()
-        self.whole = whole
-        if width < NUM_TRAVERSALS:
-            raise ValueError(f"an embedding of {NUM_TRAVERSALS} traversals can't be {width} wide")
-        self.table = nn.Parameter(0.1 * torch.randn(MAX_PLACES, width))
-        # Column c belongs to traversal 3 c / width.
-        owner = torch.arange(width) * NUM_TRAVERSALS // width
-        own = owner == torch.arange(NUM_TRAVERSALS).unsqueeze(1)
-        self.register_buffer("own", own.unsqueeze(1), persistent=False)
-
-    def forward(self, layout: BatchLayout) -> Tensor:
-        """(limbs, width)."""
-        traversals = layout.traversals(MAX_PLACES, self.table.dtype, self.whole)
-        places = traversals.shape[1] // NUM_TRAVERSALS
-        table = (self.table[:places] * self.get_buffer("own")).flatten(0, 1)
-        # A product with one-hot rows of the bodies' limbs: there are fewer than in the batch.
-        return layout.from_bodies(traversals @ table)
+    size = int(counts.max())
+    *filled, bins = fill_bins(counts, size)
+    if bins * size > MANY_SLOTS * counts.sum():
+        usual = int(np.bincount(counts).argmax())
+        larger = -(-size // usual) * usual
+        *others, fewer = fill_bins(counts, larger)
+        if fewer * larger * (1 + larger / FREE_SIZE) < bins * size * (1 + size / FREE_SIZE):
+            filled, bins, size = others, fewer, larger
+    return filled[0], filled[1], bins, size
 
 
-class RelationBias(nn.Module):
-    """Bias of the attention logits: a linear map from three relations to heads.
+def fill_bins(counts: Indices, size: int) -> tuple[Indices, Indices, int]:
+    """For each row of `counts` limbs its bin and its first slot there; and the number of bins.
 
-    It has no constant term, which would move all logits of a softmax alike. `whole` relates
-    limbs as in the full body of the family.
+    Large rows first, each into the bin that it fills best.
     """
-
-    def __init__(self, heads: int, *, whole: bool = False) -> None:
-        super().__init__()
-        self.whole = whole
-        self.map = nn.Linear(NUM_RELATIONS, heads, bias=False)
-
-    def forward(self, packing: Packing) -> Tensor:
-        """(1 or bins, heads, size, size), of limb i to limb j."""
-        relations = packing.relations(self.map.weight.dtype, self.whole)
-        bias: Tensor = self.map(relations)
-        return bias.permute(0, 3, 1, 2)
+    bins, offsets, used = [0] * len(counts), [0] * len(counts), 0
+    limbs_of = counts.tolist()
+    with_room: list[list[int]] = [[] for _ in range(size + 1)]
+    for row in np.argsort(-counts, kind="stable").tolist():
+        limbs = limbs_of[row]
+        for room in range(limbs, size + 1):
+            if with_room[room]:
+                chosen = with_room[room].pop()
+                break
+        else:
+            chosen, room, used = used, size, used + 1
+        bins[row], offsets[row] = chosen, size - room
+        with_room[room - limbs].append(chosen)
+    return np.array(bins), np.array(offsets), used

@@ -11,6 +11,8 @@ trained actor:
   group) and *tilt* about horizontal axes act on observations, random ones and those from
   episodes of real bodies. A tilt leaves gravity where it was: to be blind to it is to be
   blind to gravity's direction.
+
+`paired_rollouts` carries a rotation through physics: a run, and its twin that starts rotated.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, get_args
 
+import mujoco
 import numpy as np
 import torch
 from torch import Tensor
@@ -30,7 +33,14 @@ from sgrl.models.batch import LimbBatch
 from sgrl.models.methods import METHODS, get_method, make_actor, make_critic
 from sgrl.models.states import random_batch, rollout_batch
 from sgrl.morphology import Morphology, body_names, resolve_bodies
-from sgrl.symmetry import TOLERANCES, measure, relative_error, shift_state
+from sgrl.symmetry import (
+    TOLERANCES,
+    measure,
+    relative_error,
+    rotation,
+    shift_state,
+    turn_state,
+)
 
 Change = Literal["translation", "rotation", "reflection", "tilt"]
 States = Literal["random", "rollout"]
@@ -61,7 +71,7 @@ class Row:
 
     @property
     def errors(self) -> tuple[float, ...]:
-        """Of the action and, if there is one, of Q."""
+        """The errors of the action and, if there is one, of Q."""
         return (self.action_error,) if self.q_error is None else (self.action_error, self.q_error)
 
     @property
@@ -183,7 +193,7 @@ def _worst(rows: Sequence[Row]) -> list[Row]:
 
 
 def _worst_errors(rows: Sequence[Row]) -> list[float]:
-    """Of the action and, if there is one, of Q."""
+    """The errors of the action and, if there is one, of Q."""
     return [_largest(errors) for errors in zip(*(row.errors for row in rows), strict=True)]
 
 
@@ -262,3 +272,57 @@ def _translated(bodies: Sequence[Morphology], seed: int) -> tuple[LimbBatch, Lim
             row[: len(obs)] = obs
         batches.append(LimbBatch.from_padded(torch.from_numpy(rows), bodies, range(len(bodies))))
     return batches[0], batches[1]
+
+
+@dataclass(frozen=True)
+class PairGap:
+    """Largest differences along a run, after rotating one onto the other."""
+
+    action: float
+    """The difference of actions, which lie in [-1, 1]."""
+    state: float
+    """The difference of positions: meters, radians, parts of a quaternion."""
+
+
+def paired_rollouts(
+    actor: Callable[[LimbBatch], Tensor],
+    body: Morphology,
+    angle: float,
+    *,
+    steps: int = 20,
+    round_cones: bool = False,
+    seed: int = 3,
+) -> PairGap:
+    """Run a body, and its twin rotated by `angle` radians, each with its own observations.
+
+    A symmetric actor gives both the same actions, and the twin stays the rotated copy of the run.
+    Two things bound how closely. Observations are float32 and contact is chaotic, so a difference
+    of 1e-8 grows. And MuJoCo's default friction cones are pyramids whose sides are aligned with
+    the *world* wherever a sphere touches the floor (a humanoid's feet and head, a cheetah's head),
+    so there the simulated world itself is only symmetric under quarter rotations. Round (elliptic)
+    cones, `round_cones`, are the same in all directions.
+
+    The actor is fed float64. Episodes do not end when the body falls.
+    """
+    run, twin = envs = (LocomotionEnv(body), LocomotionEnv(body))
+    if round_cones:
+        for env in envs:
+            env.model.opt.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+    first, _ = run.reset(seed=seed)
+    qpos, qvel = turn_state(run.data.qpos, run.data.qvel, angle)
+    target = rotation(angle)[:2, :2] @ run.target
+    second, _ = twin.reset(options={"qpos": qpos, "qvel": qvel, "target": target})
+
+    action_gap = state_gap = 0.0
+    observations = [first, second]
+    for _ in range(steps):
+        batch = LimbBatch.from_flat(torch.from_numpy(np.stack(observations)).double(), body)
+        with torch.no_grad():
+            actions = batch.layout.actions_to_rows(actor(batch)).numpy()
+        action_gap = max(action_gap, float(np.abs(actions[0] - actions[1]).max()))
+        observations = [env.step(action)[0] for env, action in zip(envs, actions, strict=True)]
+        expected, _ = turn_state(run.data.qpos, run.data.qvel, angle)
+        # A quaternion and its negative are one orientation.
+        expected[3:7] *= np.sign(expected[3:7] @ twin.data.qpos[3:7])
+        state_gap = max(state_gap, float(np.abs(expected - twin.data.qpos).max()))
+    return PairGap(action_gap, state_gap)

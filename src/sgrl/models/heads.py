@@ -24,13 +24,13 @@ class Actor(nn.Module):
         self.network = network
 
     def forward(self, batch: LimbBatch) -> Tensor:
-        """(limbs, 3), torso rows 0."""
+        """(limbs, 3), 0 where there is no hinge."""
         return torch.tanh(self.unbounded(batch))
 
     def unbounded(self, batch: LimbBatch) -> Tensor:
-        """(limbs, 3), torso rows 0: the numbers whose tanh is the action."""
+        """(limbs, 3), 0 where there is no hinge: the numbers whose tanh is the action."""
         mean: Tensor = self.network(batch)
-        return mean.masked_fill(batch.layout.is_torso.unsqueeze(-1), 0.0)
+        return mean.masked_fill(~batch.layout.hinges, 0.0)
 
 
 class GaussianActor(nn.Module):

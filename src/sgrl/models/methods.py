@@ -36,7 +36,7 @@ Config = Any
 
 PRESETS = ("fast", "many", "paper")
 """`fast`, the default, is sized for a CPU; `many`, for many bodies, is wider and limbs have their
-places in the whole body; `paper` has the paper's sizes."""
+positions in the full body; `paper` has the paper's sizes."""
 FRAMES: dict[str, Frame] = {"hn": "heading", "tn": "target"}
 """What may follow a method's name after a plus."""
 
@@ -99,9 +99,16 @@ class Method:
         return network if self.frame is None else Framed(network, self.frame)
 
 
+OLD_FIELDS = {"whole": "canonical_positions"}
+"""Fields of configs under the names that older runs have for them."""
+
+
 def config_from(preset: Config, fields: Mapping[str, Any]) -> Config:
     """A config of a preset's class from its fields, as JSON has them: it knows no tuples."""
-    values = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
+    values = {
+        OLD_FIELDS.get(name, name): tuple(value) if isinstance(value, list) else value
+        for name, value in fields.items()
+    }
     try:
         return type(preset)(**values)
     except TypeError:

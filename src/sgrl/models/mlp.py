@@ -6,6 +6,8 @@ import math
 
 from torch import nn
 
+RECTIFIED = 2**0.5
+"""Gain of a layer whose outputs are rectified, which halves their mean square."""
 OUTPUT_GAIN = 0.5
 """Of the last layer at the start: actions neither 0 nor ±1, values below 1 in size."""
 

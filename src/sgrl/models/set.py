@@ -19,17 +19,14 @@ from torch.nn import functional
 from sgrl.envs.observation import NUM_SCALARS, NUM_VECTORS
 from sgrl.models.attention import (
     LOGIT_GAIN,
-    RECTIFIED,
-    RelationBias,
-    TraversalEmbedding,
     attention_weights,
     weighted_values,
     weighted_vectors,
 )
-from sgrl.models.batch import LimbBatch
-from sgrl.models.mlp import OUTPUT_GAIN, initialize, linear
+from sgrl.models.batch import BatchLayout, LimbBatch
+from sgrl.models.mlp import OUTPUT_GAIN, RECTIFIED, initialize, linear
 from sgrl.models.network import LimbNetwork, Role, std_layer
-from sgrl.models.packing import Packing
+from sgrl.models.structure import RelationBias, TraversalEmbedding
 
 AXES = slice(3, 6)
 """The hinge axes among the six vectors of a limb."""
@@ -65,9 +62,9 @@ class SetConfig:
     """Hidden units between the inner products and the embedding; None for a linear map."""
     structure: bool = True
     """SWAT's traversal embeddings and relation biases."""
-    whole: bool = False
-    """Whether these are of the family's full body, so that a limb keeps its place where others
-    are missing, or of the body itself as in SWAT."""
+    canonical_positions: bool = False
+    """Whether these count in the family's full body, so that a limb keeps its position where
+    others are missing, or in the body itself as in SWAT."""
     gravity: Literal["vector", "scalar"] = "vector"
     """Gravity among the vectors, or its coordinates among the scalars (ablation \\g)."""
     target: Literal["vector", "scalar"] = "vector"
@@ -109,7 +106,7 @@ class SetConfig:
 
 PRESETS = {
     "fast": SetConfig(),
-    "many": SetConfig(embedding=64, hidden=128, matrix_hidden=64, whole=True),
+    "many": SetConfig(embedding=64, hidden=128, matrix_hidden=64, canonical_positions=True),
     "paper": SetConfig(
         layers=3,
         heads=2,
@@ -211,7 +208,11 @@ class SetLayer(nn.Module):
         with torch.no_grad():
             self.qkv.weight[: 2 * width] *= LOGIT_GAIN
         related = config.structure and first
-        self.relations = RelationBias(config.heads, whole=config.whole) if related else None
+        self.relations = (
+            RelationBias(config.heads, canonical_positions=config.canonical_positions)
+            if related
+            else None
+        )
         self.out = linear(width, width, 1.0, bias=False)
         self.norm = nn.LayerNorm(width)
         self.feed_forward = linear(config.hidden, width, 1.0, bias=False)
@@ -232,21 +233,21 @@ class SetLayer(nn.Module):
         self.hidden = linear(width, units, RECTIFIED)
 
     def forward(
-        self, h: Tensor, Z: Tensor | None, gd: Tensor, packing: Packing
+        self, h: Tensor, Z: Tensor | None, gd: Tensor, layout: BatchLayout
     ) -> tuple[Tensor, Tensor | None, Tensor]:
         """Scalars (n, width), vectors (n, 3, C) and attention (bins, heads, size, size)."""
         E = None if Z is None else torch.cat((Z, gd), -1)  # [Z, g, d]
         s = self.invariants(h, E)  # eq:M
         q, k, v = self.qkv(s).view(len(h), 3, self.heads, -1).unbind(1)  # q_i, k_i, v_i
-        bias = None if self.relations is None else self.relations(packing)
-        alpha = attention_weights(q, k, bias, packing)  # alpha_ij
-        av = weighted_values(alpha, v, packing)  # sum_j alpha_ij v_j
+        bias = None if self.relations is None else self.relations(layout)
+        alpha = attention_weights(q, k, bias, layout.packing)  # alpha_ij
+        av = weighted_values(alpha, v, layout.packing)  # sum_j alpha_ij v_j
         h = self.norm(h + self.out(av.flatten(1)))  # eq:h
         hidden = torch.relu(self.hidden(h))
         h = self.feed_forward_norm(h + self.feed_forward(hidden[:, : self.hidden_units]))
         if Z is None or E is None:
             return h, None, alpha
-        aE = weighted_vectors(alpha, E.flatten(1), packing)  # sum_j alpha_ij [Z_j, g, d]
+        aE = weighted_vectors(alpha, E.flatten(1), layout.packing)  # sum_j alpha_ij [Z_j, g, d]
         aE = aE.view(len(h), self.heads, 3, -1).transpose(1, 2)
         Z = Z + self.move(aE.flatten(2))  # eq:mz
         if self.matrix is not None:
@@ -263,7 +264,11 @@ class Set(LimbNetwork):
         self.config = config
         width = config.embedding
         self.embed = linear(config.scalar_inputs + role.action_inputs, width, 1.0)
-        traversals = TraversalEmbedding(width, whole=config.whole) if config.structure else None
+        traversals = (
+            TraversalEmbedding(width, canonical_positions=config.canonical_positions)
+            if config.structure
+            else None
+        )
         self.traversals = traversals
         self.has_vectors = config.geometry == "vector"
         if self.has_vectors:
@@ -308,7 +313,7 @@ class Set(LimbNetwork):
         h, Z, gd = self._inputs(batch, action)
         alphas = []
         for layer in self.layers:
-            h, Z, alpha = layer(h, Z, gd, batch.layout.packing)
+            h, Z, alpha = layer(h, Z, gd, batch.layout)
             alphas.append(alpha)
         return h, Z, gd, alphas
 

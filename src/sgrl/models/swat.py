@@ -13,18 +13,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from sgrl.models.attention import (
-    LOGIT_GAIN,
-    RECTIFIED,
-    RelationBias,
-    TraversalEmbedding,
-    attention_weights,
-    weighted_values,
-)
-from sgrl.models.batch import LimbBatch
-from sgrl.models.mlp import OUTPUT_GAIN, linear
+from sgrl.models.attention import LOGIT_GAIN, attention_weights, weighted_values
+from sgrl.models.batch import BatchLayout, LimbBatch
+from sgrl.models.mlp import OUTPUT_GAIN, RECTIFIED, linear
 from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role, std_layer
-from sgrl.models.packing import Packing
+from sgrl.models.structure import RelationBias, TraversalEmbedding
 
 
 @dataclass(frozen=True)
@@ -41,9 +34,9 @@ class SwatConfig:
     """Hidden units of the feed-forward blocks and of the decoder."""
     structure: bool = True
     """Traversal embeddings and relation biases; without them it is Amorpheus."""
-    whole: bool = False
-    """Whether these are of the family's full body, so that a limb keeps its place where others
-    are missing, or of the body itself."""
+    canonical_positions: bool = False
+    """Whether these count in the family's full body, so that a limb keeps its position where
+    others are missing, or in the body itself."""
 
     def __post_init__(self) -> None:
         if self.embedding % self.heads:
@@ -52,7 +45,7 @@ class SwatConfig:
 
 PRESETS = {
     "fast": SwatConfig(),
-    "many": SwatConfig(embedding=64, hidden=128, whole=True),
+    "many": SwatConfig(embedding=64, hidden=128, canonical_positions=True),
     "paper": SwatConfig(layers=3, heads=2, embedding=128, hidden=256),
 }
 
@@ -70,19 +63,23 @@ class SwatLayer(nn.Module):
         with torch.no_grad():
             self.qkv.weight[: 2 * width] *= LOGIT_GAIN
         related = config.structure and first
-        self.relations = RelationBias(config.heads, whole=config.whole) if related else None
+        self.relations = (
+            RelationBias(config.heads, canonical_positions=config.canonical_positions)
+            if related
+            else None
+        )
         self.out = linear(width, width, 1.0, bias=False)
         self.norm = nn.LayerNorm(width)
         self.hidden = linear(width, config.hidden, RECTIFIED)
         self.feed_forward = linear(config.hidden, width, 1.0, bias=False)
         self.feed_forward_norm = nn.LayerNorm(width)
 
-    def forward(self, h: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
+    def forward(self, h: Tensor, layout: BatchLayout) -> tuple[Tensor, Tensor]:
         """Scalars (limbs, embedding) and attention (bins, heads, size, size)."""
         q, k, v = self.qkv(h).view(len(h), 3, self.heads, -1).unbind(1)
-        bias = None if self.relations is None else self.relations(packing)
-        alpha = attention_weights(q, k, bias, packing)
-        h = self.norm(h + self.out(weighted_values(alpha, v, packing).flatten(1)))
+        bias = None if self.relations is None else self.relations(layout)
+        alpha = attention_weights(q, k, bias, layout.packing)
+        h = self.norm(h + self.out(weighted_values(alpha, v, layout.packing).flatten(1)))
         h = self.feed_forward_norm(h + self.feed_forward(torch.relu(self.hidden(h))))
         return h, alpha
 
@@ -95,7 +92,11 @@ class Swat(LimbNetwork):
         self.config = config
         inputs, width = FLAT_FEATURES + role.action_inputs, config.embedding
         self.embed = linear(inputs, width, 1.0)
-        traversals = TraversalEmbedding(width, whole=config.whole) if config.structure else None
+        traversals = (
+            TraversalEmbedding(width, canonical_positions=config.canonical_positions)
+            if config.structure
+            else None
+        )
         self.traversals = traversals
         self.layers = nn.ModuleList(
             SwatLayer(config, first=layer == 0) for layer in range(config.layers)
@@ -126,6 +127,6 @@ class Swat(LimbNetwork):
             h = h + self.traversals(batch.layout)
         alphas = []
         for layer in self.layers:
-            h, alpha = layer(h, batch.layout.packing)
+            h, alpha = layer(h, batch.layout)
             alphas.append(alpha)
         return raw, h, alphas

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from sgrl.models.attention import attention_weights, weighted_values
+from sgrl.models.attention import attention_weights, fill_bins, weighted_values
 from sgrl.models.batch import layout_of
 from sgrl.models.methods import make_critic
-from sgrl.models.packing import fill_bins
 from sgrl.models.states import random_batch
 from sgrl.morphology import COLLECTIONS, get_body, resolve_bodies
 
