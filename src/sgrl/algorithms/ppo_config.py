@@ -2,75 +2,96 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
-from sgrl.morphology import Morphology
+from sgrl.algorithms.config import AlgorithmConfig, Plan
+from sgrl.morphology import Morphology, mirror_of
+from sgrl.setting import setting
 
 HORIZONS = {"hopper": 2.0, "walker": 2.0, "humanoid": 2.0, "cheetah": 4.0}
 """Seconds that a family looks ahead."""
 OTHER_HORIZON = 2.0
-"""Of bodies of other families."""
+"""Seconds that bodies of other families look ahead."""
 LEARNING_RATES = (1e-5, 1e-2)
 """What the policy's learning rate is kept between."""
+DEFAULT_ENVS = 64
+"""Environments of all bodies together, but no fewer than `LEAST_ENVS_PER_BODY` of each."""
+LEAST_ENVS_PER_BODY = 4
 
 
 @dataclass(frozen=True)
-class PpoConfig:
+class PPOConfig(AlgorithmConfig):
     """Settings of PPO."""
 
-    rollout: int = 64
-    """Steps of every copy between two updates."""
-    epochs: int = 2
+    old_names: ClassVar[Mapping[str, str]] = {
+        "rollout": "n_steps",
+        "epochs": "n_epochs",
+        "batch": "batch_size",
+        "trace": "gae_lambda",
+        "clip": "clip_range",
+        "kl": "desired_kl",
+        "entropy": "ent_coef",
+        "restraint": "action_penalty_coef",
+        "gradient_clip": "max_grad_norm",
+        "alive": "survival_bonus",
+        "mirror": "mirror_loss_coef",
+    }
+
+    n_steps: int = setting(64, key="n_steps", least=1, most=1_000_000)
+    """Steps of every environment between two updates."""
+    n_epochs: int = setting(2, key="n_epochs", least=1, most=1_000)
     """Times that an update goes through the rollout."""
-    batch: int = 1024
+    batch_size: int = setting(1024, key="batch_size", least=1, most=10_000_000)
     """Transitions in a gradient step."""
-    horizon: float | None = None
+    horizon: float | None = setting(None, key="horizon", above=0.0, most=1e6)
     """Seconds that the discount looks ahead; by default each family's own."""
-    trace: float = 0.95
-    """Lambda of the generalised advantages."""
-    clip: float = 0.2
+    gae_lambda: float = setting(0.95, key="gae_lambda", least=0.0, most=1.0)
+    """Lambda of the generalized advantages."""
+    clip_range: float = setting(0.2, key="clip_range", above=0.0, most=1e6)
     """How far the probability of an action may change before it stops to count."""
-    learning_rate: float = 3e-4
+    learning_rate: float = setting(
+        3e-4, key="learning_rate", least=LEARNING_RATES[0], most=LEARNING_RATES[1]
+    )
     """Adam's for the policy, at the start of a training from scratch; one from other weights starts
     at the lowest, 1e-5, and the divergence soon leads it to where it belongs."""
-    kl: float = 0.03
+    desired_kl: float = setting(0.03, key="desired_kl", above=0.0, most=1e6)
     """KL divergence between the old and the new policy that the learning rate is led to."""
-    value_learning_rate: float = 1e-3
+    value_learning_rate: float = setting(1e-3, key="value_learning_rate", above=0.0, most=1.0)
     """Adam's for the value function."""
-    entropy: float = 0.0
-    """Worth of the policy's entropy, per hinge."""
-    restraint: float = 0.02
-    """Worth of means that keep off the bounds of an action, where no noise moves a motor any more:
-    the weight of their mean square before tanh."""
-    gradient_clip: float = 1.0
+    ent_coef: float = setting(0.0, key="ent_coef", least=0.0, most=1e6)
+    """Coefficient of the policy's entropy, per hinge."""
+    action_penalty_coef: float = setting(0.02, key="action_penalty_coef", least=0.0, most=1e6)
+    """Coefficient of the mean square of the policy's means before tanh: it keeps them off the
+    bounds of an action, where no noise moves a motor any more."""
+    max_grad_norm: float = setting(1.0, key="max_grad_norm", above=0.0, most=1e9)
     """Largest norm of a gradient, of the policy and of the value function."""
-    alive: float = 0.0
+    survival_bonus: float = setting(0.0, key="survival_bonus", least=0.0, most=1e6)
     """What learning adds to the reward of every step that does not end in a fall. Returns are
     reported without it."""
-    mirror: float = 0.0
-    """Learn also as if in a mirror, where left is right and a body its mirror image: half of every
-    batch are images of the other half. The worth of doing there the image of what is done here,
-    about 0.3; 0 for no mirror."""
+    mirror_loss_coef: float = setting(0.0, key="mirror_loss_coef", least=0.0, most=1e6)
+    """Learn from mirrored samples too: half of every batch are mirror images of the other half. The
+    coefficient of the loss that asks for the mirrored action there, about 0.3; 0 for neither."""
 
-    def __post_init__(self) -> None:
-        for name in ("rollout", "epochs", "batch"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be 1 or more, not {getattr(self, name)}")
-        for name in ("clip", "learning_rate", "kl", "value_learning_rate", "gradient_clip"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
-        least, most = LEARNING_RATES
-        if not least <= self.learning_rate <= most:
+    def default_steps(self) -> int:
+        return 5_000_000
+
+    def default_envs_per_body(self, bodies: int) -> int:
+        return max(LEAST_ENVS_PER_BODY, DEFAULT_ENVS // bodies)
+
+    @property
+    def rollout_steps(self) -> int:
+        return self.n_steps
+
+    def resolved(self, plan: Plan) -> PPOConfig:
+        body = plan.bodies[0]
+        if self.mirror_loss_coef and plan.one_body and mirror_of(body).body != body:
             raise ValueError(
-                f"learning_rate must lie between {least} and {most}, not {self.learning_rate}"
+                f"{plan.method} is made for one body, and the mirror image of {body.name} is "
+                "another: leave --ppo.mirror-loss-coef out, or take set, swat, amorpheus or smp"
             )
-        if not 0.0 <= self.trace <= 1.0:
-            raise ValueError(f"trace must lie between 0 and 1, not {self.trace}")
-        for name in ("entropy", "restraint", "alive", "mirror"):
-            if not getattr(self, name) >= 0.0:
-                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
-        if self.horizon is not None and not self.horizon > 0:
-            raise ValueError(f"horizon must be positive, not {self.horizon}")
+        return self
 
     def discount(self, body: Morphology) -> float:
         """What a reward one step later is worth to a body."""

@@ -1,0 +1,82 @@
+"""Every algorithm by its name: one table. Names and configs import no torch, learners do."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from sgrl.algorithms.config import AlgorithmConfig
+from sgrl.models.plugins import import_named
+
+if TYPE_CHECKING:
+    from sgrl.algorithms.learner import Learner
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A row of the table; the classes are named `module:Class` and imported when asked for."""
+
+    name: str
+    """What `--algorithm` calls it, and a run's settings."""
+    options: str
+    """What its options begin with."""
+    config: str
+    """A subclass of `AlgorithmConfig`, in a module that imports no torch."""
+    learner: str
+    """A subclass of `Learner`."""
+
+    def config_class(self) -> type[AlgorithmConfig]:
+        """The dataclass of its settings."""
+        found: type[AlgorithmConfig] = _load(self.config)
+        return found
+
+    def learner_class(self) -> type[Learner]:
+        """The class that learns; imports torch."""
+        found: type[Learner] = _load(self.learner)
+        return found
+
+
+ALGORITHMS = {
+    row.name: row
+    for row in (
+        Algorithm("td3", "td3", "sgrl.algorithms.td3_config:TD3Config", "sgrl.algorithms.td3:TD3"),
+        Algorithm("ppo", "ppo", "sgrl.algorithms.ppo_config:PPOConfig", "sgrl.algorithms.ppo:PPO"),
+    )
+}
+"""Ours."""
+
+
+def algorithm_named(name: str) -> Algorithm:
+    """A row of the table, or the one of a class `module:Class`; ValueError if there is none.
+
+    A class in a module that is trusted (see `models/plugins`) is imported, which runs that module's
+    code, and checked: it acts, stores, updates and saves once.
+    """
+    if name in ALGORITHMS:
+        return ALGORITHMS[name]
+    if ":" in name:
+        return _outside(name)
+    near = difflib.get_close_matches(name, ALGORITHMS, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(ALGORITHMS)}"
+    raise ValueError(
+        f"unknown algorithm {name!r}; {hint}"
+        + ("" if near else "; one of your own is named module:Class")
+    )
+
+
+@lru_cache(maxsize=64)
+def _outside(name: str) -> Algorithm:
+    from sgrl.algorithms.check import check_algorithm  # here, because it imports torch
+
+    learner = check_algorithm(import_named(name, "algorithm"), name)
+    config = learner.Config
+    return Algorithm(name, learner.name, f"{config.__module__}:{config.__qualname__}", name)
+
+
+def _load(name: str) -> type:
+    module, _, attribute = name.partition(":")
+    found: type = getattr(importlib.import_module(module), attribute)
+    return found
