@@ -34,6 +34,11 @@ class Setting:
     above: float | None = None
     """The value must be larger than this."""
 
+    @property
+    def is_old(self) -> bool:
+        """Whether the field is as old as runs are."""
+        return self.before is OLD
+
     def problem(self, value: Any, *, whole: bool = False) -> str | None:
         """What is wrong with a value, after the field's name; None if it may stand."""
         bounded = any(bound is not None for bound in (self.least, self.most, self.above))

@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,17 +41,17 @@ SERIALS = 2**31 - 1
 class Transitions:
     """A mini-batch; its rows may be of different bodies, padded at the end with zeros."""
 
-    observations: Tensor
+    obs: Tensor
     """(rows, width)."""
     actions: Tensor
-    """(rows, motors)."""
+    """(rows, action_dim)."""
     rewards: Tensor
     """(rows,)."""
-    next_observations: Tensor
+    next_obs: Tensor
     """(rows, width): the true next observation, of the old episode where that ended."""
     terminated: Tensor
     """(rows,), 1 where nothing follows. An episode that was cut off by its time limit is 0."""
-    row_body: NDArray[np.int64]
+    body_index: NDArray[np.intp]
     """(rows,): index into the bodies."""
 
 
@@ -60,7 +60,7 @@ class _Ring:
 
     def __init__(self, body: Morphology, rows: int, path: Path | None) -> None:
         self.body = body
-        self.observed, self.motors = body.num_limbs * FEATURES, body.action_dim
+        self.width, self.action_dim = body.num_limbs * FEATURES, body.action_dim
         self.rows = rows
         self.added = 0
         shape = (rows, record_numbers(body))
@@ -140,7 +140,7 @@ def _available(folder: Path | None) -> int:
 class Replay:
     """The newest transitions of some bodies, `capacity` in all, an equal share for each.
 
-    With a folder they live in memory-mapped files there, and `set_state` finds them again
+    With a folder they live in memory-mapped files there, and `load_state_dict` finds them again
     after a restart. `slack` more are kept than are sampled, counted over all bodies, which
     are expected to be fed alike.
     """
@@ -184,8 +184,8 @@ class Replay:
         ]
         # A batch comes sorted by the number of limbs, which makes padding cheaper.
         self._order = np.argsort([body.num_limbs for body in self.bodies], kind="stable")
-        self._width = max(ring.observed for ring in self._rings)
-        self._motors = max(ring.motors for ring in self._rings)
+        self._width = max(ring.width for ring in self._rings)
+        self._action_dim = max(ring.action_dim for ring in self._rings)
 
     @staticmethod
     def bytes_needed(bodies: Sequence[Morphology], capacity: int, slack: int = 0) -> int:
@@ -212,23 +212,23 @@ class Replay:
 
     def add(
         self,
-        row_body: NDArray[np.int64],
-        observations: NDArray[Any],
+        body_index: NDArray[np.intp],
+        obs: NDArray[Any],
         actions: NDArray[Any],
         rewards: NDArray[Any],
-        next_observations: NDArray[Any],
+        next_obs: NDArray[Any],
         terminated: NDArray[Any],
     ) -> None:
         """Store transitions: arrays (n, ...), padded as the vector environment gives them."""
-        for index in np.unique(row_body):
+        for index in np.unique(body_index):
             ring = self._rings[index]
-            own = np.flatnonzero(row_body == index)
-            n, m = ring.observed, ring.motors
+            own = np.flatnonzero(body_index == index)
+            n, m = ring.width, ring.action_dim
             for first in range(0, len(own), ring.rows):
                 rows = own[first : first + ring.rows]
                 records = np.empty((len(rows), ring.records.shape[1]), np.float32)
-                records[:, :n] = observations[rows, :n]
-                records[:, n : 2 * n] = next_observations[rows, :n]
+                records[:, :n] = obs[rows, :n]
+                records[:, n : 2 * n] = next_obs[rows, :n]
                 records[:, 2 * n : 2 * n + m] = actions[rows, :m]
                 records[:, 2 * n + m] = rewards[rows]
                 records[:, 2 * n + m + 1] = terminated[rows]
@@ -249,16 +249,16 @@ class Replay:
         drawn = np.sort(rng.integers(0, ends[-1], rows))
         stops = np.searchsorted(drawn, ends)
         starts = np.concatenate(([0], stops[:-1]))
-        width, motors = self._width, self._motors
+        width, action_dim = self._width, self._action_dim
         if body is not None:
-            width, motors = self._rings[body].observed, self._rings[body].motors
-        table = np.zeros((rows, 2 * width + motors + 2), np.float32)
-        row_body = np.repeat(order, stops - starts)
+            width, action_dim = self._rings[body].width, self._rings[body].action_dim
+        table = np.zeros((rows, 2 * width + action_dim + 2), np.float32)
+        body_index = np.repeat(order, stops - starts)
         for index, end, start, stop in zip(order, ends, starts, stops, strict=True):
             if start == stop:
                 continue
             ring = self._rings[index]
-            n, m = ring.observed, ring.motors
+            n, m = ring.width, ring.action_dim
             # What is drawn below `end` counts back from the newest.
             numbers = drawn[start:stop] + (ring.added - end)
             records = ring.records.take(numbers % ring.rows, axis=0)
@@ -269,12 +269,12 @@ class Replay:
             own[:, -2:] = records[:, 2 * n + m : 2 * n + m + 2]
         values = torch.from_numpy(table).to(device)
         return Transitions(
-            observations=values[:, :width],
-            actions=values[:, 2 * width : 2 * width + motors],
+            obs=values[:, :width],
+            actions=values[:, 2 * width : 2 * width + action_dim],
             rewards=values[:, -2],
-            next_observations=values[:, width : 2 * width],
+            next_obs=values[:, width : 2 * width],
             terminated=values[:, -1],
-            row_body=row_body,
+            body_index=body_index,
         )
 
     def flush(self) -> None:
@@ -282,27 +282,27 @@ class Replay:
         for ring in self._rings:
             ring.flush()
 
-    def get_state(self) -> dict[str, NDArray[Any]]:
+    def state_dict(self) -> dict[str, Any]:
         """How far it is; what was added stays where it is."""
         return {
-            "bodies": np.array([body.name for body in self.bodies]),
-            "rows": np.array([ring.rows for ring in self._rings]),
-            "added": np.array([ring.added for ring in self._rings]),
+            "bodies": [body.name for body in self.bodies],
+            "rows": [ring.rows for ring in self._rings],
+            "added": [ring.added for ring in self._rings],
         }
 
-    def set_state(self, state: dict[str, NDArray[Any]]) -> None:
-        """Go back, in the same buffer or with its files opened again, to a `get_state`."""
-        now = self.get_state()
-        if any(not np.array_equal(state[key], now[key]) for key in ("bodies", "rows")):
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go back, in the same buffer or with its files opened again, to a `state_dict`."""
+        now = self.state_dict()
+        if any(list(state[key]) != now[key] for key in ("bodies", "rows")):
             raise ValueError("this state is of a replay buffer of other bodies or another size")
-        for ring, added in zip(self._rings, state["added"].tolist(), strict=True):
+        for ring, added in zip(self._rings, state["added"], strict=True):
             oldest = added - min(added, self.share)
             if added and not (ring.holds(oldest) and ring.holds(added - 1)):
                 raise ValueError(
                     f"the stored transitions of {ring.body.name} are missing, or newer ones "
                     f"have taken their place: the slack was too small"
                 )
-        for ring, added in zip(self._rings, state["added"].tolist(), strict=True):
+        for ring, added in zip(self._rings, state["added"], strict=True):
             ring.added = added
 
 

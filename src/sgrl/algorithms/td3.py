@@ -8,217 +8,264 @@ from its own; without `per_limb` their mean, the value of the state, learns from
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sgrl.algorithms.descent import descend, finite, make_optimiser
-from sgrl.algorithms.replay import Transitions
-from sgrl.algorithms.weights import load_weights, weights_of
+from sgrl.algorithms.learner import Array, Clock, Learner, Report, Setup, Step
+from sgrl.algorithms.optimizer import (
+    check_finite,
+    load_optimizer_state,
+    make_optimizer,
+    optimizer_state,
+    optimizer_step,
+)
+from sgrl.algorithms.replay import Replay, Transitions
+from sgrl.algorithms.td3_config import TD3Config
+from sgrl.algorithms.weights import current_names, load_portable, load_weights, weights_of
 from sgrl.envs.observation import FEATURES
 from sgrl.models.batch import LimbBatch
-from sgrl.models.methods import Config, make_actor, make_twin_critic
-from sgrl.morphology import Morphology
-
-REPORTS: tuple[str, ...] = ("critic_loss", "actor_loss", "q", "critic_grad", "actor_grad")
-"""What an update reports; not every one reports everything."""
+from sgrl.models.methods import make_actor, make_twin_critic
+from sgrl.models.normaliser import Normaliser
 
 
-@dataclass(frozen=True)
-class Td3Config:
-    """Settings of TD3; the defaults are the paper's."""
+class TD3(Learner):
+    """An actor, twin critics, their targets and optimizers, and a replay buffer."""
 
-    discount: float = 0.99
-    """What a reward one step later is worth."""
-    polyak: float = 0.005
-    """Part of the way that targets go towards the networks at each of their updates."""
-    exploration_noise: float = 0.126
-    """Standard deviation of the normal noise on actions that are tried."""
-    target_noise: float = 0.2
-    """Standard deviation of the normal noise on the target's actions."""
-    target_noise_clip: float = 0.5
-    """Largest size of the noise on the target's actions."""
-    policy_delay: int = 2
-    """Updates of the critics for one of the actor and the targets."""
-    learning_rate: float = 1e-4
-    """Adam's, of actor and critics."""
-    gradient_clip: float = 0.1
-    """Largest norm of a gradient, of the actor and of both critics together."""
-    batch: int = 100
-    """Transitions in an update."""
-    per_limb: bool = True
-    """Each limb's Q learns from its own Q of the next state, instead of their means."""
+    name: ClassVar[str] = "td3"
+    Config: ClassVar[type] = TD3Config
+    metrics = ("critic_loss", "actor_loss", "q_mean", "critic_grad_norm", "actor_grad_norm")
 
-    def __post_init__(self) -> None:
-        for name in ("discount", "polyak"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name} must lie between 0 and 1, not {getattr(self, name)}")
-        for name in ("exploration_noise", "target_noise", "target_noise_clip"):
-            if not getattr(self, name) >= 0.0:
-                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
-        for name in ("policy_delay", "learning_rate", "gradient_clip", "batch"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
-
-
-class Td3:
-    """An actor, twin critics, their targets and optimisers."""
-
-    def __init__(
-        self,
-        method: str,
-        preset: str,
-        bodies: Sequence[Morphology],
-        config: Td3Config,
-        *,
-        device: torch.device | str = "cpu",
-        network: Config | None = None,
-    ) -> None:
-        """`network` takes the place of the preset. Weights come from torch's global generator."""
-        self.config = config
-        self.bodies = tuple(bodies)
-        self.device = torch.device(device)
-        self.actor = make_actor(method, preset, bodies=bodies, config=network).to(self.device)
-        self.critic = make_twin_critic(method, preset, bodies=bodies, config=network)
-        self.critic = self.critic.to(self.device)
+    def __init__(self, config: TD3Config, setup: Setup) -> None:
+        """Weights come from torch's global generator."""
+        assert config.buffer_size is not None, "resolve the config first"
+        self.config, self.layout = config, setup.layout
+        self.bodies = setup.bodies
+        self.device = torch.device(setup.device)
+        how: dict[str, Any] = {"bodies": setup.bodies, "config": setup.network}
+        self.actor = make_actor(setup.method, setup.preset, **how).to(self.device)
+        self.critic = make_twin_critic(setup.method, setup.preset, **how).to(self.device)
         self.target_actor = copy.deepcopy(self.actor).requires_grad_(False)
         self.target_critic = copy.deepcopy(self.critic).requires_grad_(False)
-        self.actor_optimiser = make_optimiser(self.actor, config.learning_rate)
-        self.critic_optimiser = make_optimiser(self.critic, config.learning_rate)
+        self.normalizer: Normaliser | None = None
+        """Of a policy that another algorithm began: its statistics, which stay as they are."""
+        self._start_optimizers()
+        self.replay = Replay(
+            setup.bodies, config.buffer_size, folder=setup.folder, slack=setup.slack
+        )
+        acting, sampling = np.random.SeedSequence([setup.seed, 2]).spawn(2)
+        self.acting, self.sampling = map(np.random.default_rng, (acting, sampling))
+        self.generator = torch.Generator(setup.device).manual_seed(setup.seed)
+        self.steps = 0
+        """Transitions so far."""
         self.updates = 0
         """Gradient steps of the critics so far."""
+        self.due = 0.0
+        """Updates that the transitions so far have earned and that were not made yet."""
         # Listed once: to walk through the modules takes longer than to move the weights of an MLP.
         self._critic_weights = tuple(self.critic.parameters())
         self._followed = (*self.actor.parameters(), *self._critic_weights)
         targets = (self.target_actor, self.target_critic)
         self._followers = tuple(p for target in targets for p in target.parameters())
 
-    def _batch(self, observations: Tensor, row_body: NDArray[np.int64]) -> LimbBatch:
-        # One body is looked at by itself: all such batches share their layout.
-        if len(row_body) and (row_body == row_body[0]).all():
-            body = self.bodies[row_body[0]]
-            return LimbBatch.from_flat(observations[:, : body.num_limbs * FEATURES], body)
-        return LimbBatch.from_padded(observations, self.bodies, row_body)
+    def _start_optimizers(self) -> None:
+        self.actor_optimizer = make_optimizer(self.actor, self.config.learning_rate)
+        self.critic_optimizer = make_optimizer(self.critic, self.config.learning_rate)
 
-    def act(
-        self,
-        observations: NDArray[np.float32],
-        row_body: NDArray[np.int64],
-        noise: np.random.Generator | None = None,
-    ) -> NDArray[np.float32]:
-        """Actions (n, motors) for observations (n, width), 0 in the padding.
+    def describe(self) -> str:
+        replay = self.replay
+        needed = Replay.bytes_needed(replay.bodies, replay.capacity, replay.slack)
+        return f"replay up to {needed / 1e9:.2f} GB"
 
-        `noise` draws exploration noise; without it actions are the actor's own.
-        """
-        with torch.no_grad():
-            batch = self._batch(torch.from_numpy(observations).to(self.device), row_body)
-            found = batch.layout.actions_to_rows(self.actor(batch)).cpu().numpy()
-        motors = 3 * (observations.shape[1] // FEATURES - 1)
-        actions = np.zeros((len(found), motors), np.float32)
-        actions[:, : found.shape[1]] = found
-        if noise is None:
-            return actions
-        drawn = noise.standard_normal(actions.shape, np.float32)
-        actions += np.float32(self.config.exploration_noise) * drawn
-        counts = np.array([body.action_dim for body in self.bodies])[row_body]
-        actions[np.arange(motors) >= counts[:, None]] = 0.0
-        return actions.clip(-1.0, 1.0, out=actions)
+    # Acting.
 
-    def update(self, batch: Transitions, generator: torch.Generator) -> dict[str, float]:
-        """One gradient step of the critics and, when it is their turn, of actor and targets.
+    def act(self, obs: Array) -> tuple[Array, Mapping[str, Array]]:
+        mask = self.layout.action_mask
+        if self.steps < self.config.learning_starts:
+            drawn = self.acting.uniform(-1.0, 1.0, mask.shape)
+            return np.where(mask, drawn, 0.0).astype(np.float32), {}
+        actions = self.policy_actions(obs, self.layout.body_index)
+        noise = self.acting.standard_normal(actions.shape, np.float32)
+        actions += np.float32(self.config.exploration_noise) * noise
+        actions[~mask] = 0.0
+        return actions.clip(-1.0, 1.0, out=actions), {}
 
-        Gives `critic_loss`, `q`, `critic_grad` and, when updated, `actor_loss` and
-        `actor_grad`; gradient norms are those before clipping. A loss or gradient that is
+    @torch.no_grad()
+    def policy_actions(self, obs: Array, body_index: NDArray[np.intp]) -> Array:
+        """The actor's own actions (n, action_dim) for observations (n, width), 0 in the padding."""
+        batch = self._batch(torch.from_numpy(obs).to(self.device), body_index)
+        rows = batch.layout.actions_to_rows(self.actor(batch)).cpu().numpy()
+        actions = np.zeros((len(rows), 3 * (obs.shape[1] // FEATURES - 1)), np.float32)
+        actions[:, : rows.shape[1]] = rows
+        return actions
+
+    def _batch(self, obs: Tensor, body_index: NDArray[np.intp]) -> LimbBatch:
+        if self.normalizer is not None:
+            obs = self.normalizer(obs)
+        # Rows of one body are by themselves: all such batches share their layout.
+        if len(body_index) and (body_index == body_index[0]).all():
+            body = self.bodies[body_index[0]]
+            return LimbBatch.from_flat(obs[:, : body.num_limbs * FEATURES], body)
+        return LimbBatch.from_padded(obs, self.bodies, body_index)
+
+    def store(self, step: Step) -> None:
+        self.replay.add(
+            self.layout.body_index,
+            step.obs,
+            step.actions,
+            step.rewards,
+            step.final_obs,
+            step.terminated,
+        )
+        self.steps += len(step.rewards)
+        if self.steps > self.config.learning_starts:
+            self.due += self.config.utd_ratio * len(step.rewards)
+
+    # Updates.
+
+    @property
+    def pending(self) -> bool:
+        return self.due >= 1.0
+
+    def update(self, report: Report, clock: Clock, should_stop: Callable[[], bool]) -> None:
+        config = self.config
+        while self.pending and not should_stop():
+            self.due -= 1.0
+            body = None
+            if config.batches == "in_turn":
+                # A body keeps its turn until the actor has learned from it too.
+                body = self.updates // config.policy_delay % len(self.bodies)
+            batch = self.replay.sample(config.batch_size, self.sampling, self.device, body)
+            clock.lap("sample")
+            report(self.gradient_step(batch))
+            clock.lap("update")
+
+    def gradient_step(self, batch: Transitions) -> dict[str, float]:
+        """One step of the critics and, when it is their turn, of actor and targets.
+
+        Gives `critic_loss`, `q_mean`, `critic_grad_norm` and, when updated, `actor_loss` and
+        `actor_grad_norm`; gradient norms are those before clipping. A loss or gradient that is
         not finite raises FloatingPointError before it changes any weight.
         """
-        clip = self.config.gradient_clip
-        now = self._batch(batch.observations, batch.row_body)
+        limit = self.config.max_grad_norm
+        now = self._batch(batch.obs, batch.body_index)
         actions = now.layout.actions_to_limbs(batch.actions)
-        goal = self._targets(batch, generator)
+        target = self._target(batch)
+        # L = mean (Q_1(s, a) - y)^2 + mean (Q_2(s, a) - y)^2
         first, second = (self._values(now, q) for q in self.critic(now, actions))
-        loss = self._row_errors(now, first - goal) + self._row_errors(now, second - goal)
-        report = {"critic_loss": finite(loss, "critic's loss"), "q": first.mean().item()}
-        report["critic_grad"] = descend(loss, self.critic_optimiser, clip, "critic's gradient")
+        loss = self._squared_error(now, first - target) + self._squared_error(now, second - target)
+        report = {"critic_loss": check_finite(loss, "critic's loss"), "q_mean": first.mean().item()}
+        report["critic_grad_norm"] = optimizer_step(
+            loss, self.critic_optimizer, limit, "critic's gradient"
+        )
         self.updates += 1
         if self.updates % self.config.policy_delay == 0:
             with _frozen(self._critic_weights):
+                # L = -mean Q_1(s, pi(s))
                 loss = -now.layout.row_mean(self.critic.first(now, self.actor(now))).mean()
-                report["actor_loss"] = finite(loss, "actor's loss")
-                report["actor_grad"] = descend(loss, self.actor_optimiser, clip, "actor's gradient")
+                report["actor_loss"] = check_finite(loss, "actor's loss")
+                report["actor_grad_norm"] = optimizer_step(
+                    loss, self.actor_optimizer, limit, "actor's gradient"
+                )
             with torch.no_grad():
-                torch._foreach_lerp_(self._followers, self._followed, self.config.polyak)
+                torch._foreach_lerp_(self._followers, self._followed, self.config.tau)
         return report
 
     def _values(self, batch: LimbBatch, q: Tensor) -> Tensor:
         """What is learned and bootstrapped: Q (limbs,) as it is, or its mean (rows,)."""
         return q if self.config.per_limb else batch.layout.row_mean(q)
 
-    def _row_errors(self, batch: LimbBatch, error: Tensor) -> Tensor:
+    def _squared_error(self, batch: LimbBatch, error: Tensor) -> Tensor:
         """Mean square over rows; each row counts the same, however many limbs it has."""
         square = error.square()
         return (batch.layout.row_mean(square) if self.config.per_limb else square).mean()
 
     @torch.no_grad()
-    def _targets(self, batch: Transitions, generator: torch.Generator) -> Tensor:
-        """What Q should be: (rows,), or (limbs,) with `per_limb`."""
+    def _target(self, batch: Transitions) -> Tensor:
+        """y = r + gamma (1 - terminated) min Q'(s', a'): (rows,), or (limbs,) with `per_limb`."""
         config = self.config
-        following = self._batch(batch.next_observations, batch.row_body)
+        following = self._batch(batch.next_obs, batch.body_index)
         layout = following.layout
         actions = self.target_actor(following)
-        noise = torch.randn(actions.shape, generator=generator, device=generator.device)
+        noise = torch.randn(actions.shape, generator=self.generator, device=self.generator.device)
         noise = (noise * config.target_noise).clamp_(
             -config.target_noise_clip, config.target_noise_clip
         )
         actions = (actions + noise.to(actions)).clamp_(-1.0, 1.0)
         actions = actions.masked_fill_(layout.is_torso.unsqueeze(-1), 0.0)
         first, second = (self._values(following, q) for q in self.target_critic(following, actions))
-        rewards, worth = batch.rewards, config.discount * (1.0 - batch.terminated)
+        rewards, discounts = batch.rewards, config.gamma * (1.0 - batch.terminated)
         if config.per_limb:
-            rewards, worth = layout.spread(rewards), layout.spread(worth)
-        return torch.addcmul(rewards, worth, torch.minimum(first, second))
+            rewards, discounts = layout.spread(rewards), layout.spread(discounts)
+        return torch.addcmul(rewards, discounts, torch.minimum(first, second))
+
+    # Saving.
+
+    def flush(self) -> None:
+        self.replay.flush()
 
     def weights(self) -> dict[str, Tensor]:
-        """Copies of the networks' weights on the CPU, named `actor.…` and `critic.…`."""
-        return weights_of({"actor": self.actor, "critic": self.critic})
+        parts: dict[str, nn.Module] = {"actor": self.actor, "critic": self.critic}
+        if self.normalizer is not None:
+            parts["normalizer"] = self.normalizer
+        return weights_of(parts)
 
-    def training_state(self) -> dict[str, Any]:
-        """Copies of all else that coming updates depend on: targets, optimisers, counters."""
-        return {
-            name: copy.deepcopy(part.state_dict()) for name, part in self._training_parts().items()
-        } | {"updates": self.updates}
+    def load_weights(self, weights: Mapping[str, Tensor]) -> str:
+        named = current_names(weights)
+        parts = self._parts_of(named)
+        anew = load_portable(parts, named, optional=["critic"])
+        self._take(parts)
+        self.target_actor.load_state_dict(self.actor.state_dict())
+        self.target_critic.load_state_dict(self.critic.state_dict())
+        self._start_optimizers()
+        self.updates = 0
+        return ", ".join(anew)
 
-    def _training_parts(self) -> dict[str, nn.Module | torch.optim.Optimizer]:
+    def _parts_of(self, weights: Mapping[str, Tensor]) -> dict[str, nn.Module]:
+        """The modules that take over these weights, a new normalizer among them if they have one."""
+        parts: dict[str, nn.Module] = {"actor": self.actor, "critic": self.critic}
+        if any(name.startswith("normalizer.") for name in weights):
+            parts["normalizer"] = Normaliser().to(self.device)
+        return parts
+
+    def _take(self, parts: Mapping[str, nn.Module]) -> None:
+        normalizer = parts.get("normalizer")
+        self.normalizer = normalizer if isinstance(normalizer, Normaliser) else None
+
+    def state_dict(self) -> dict[str, Any]:
         return {
-            "target_actor": self.target_actor,
-            "target_critic": self.target_critic,
-            "actor_optimiser": self.actor_optimiser,
-            "critic_optimiser": self.critic_optimiser,
+            "target_actor": copy.deepcopy(self.target_actor.state_dict()),
+            "target_critic": copy.deepcopy(self.target_critic.state_dict()),
+            "actor_optimizer": optimizer_state(self.actor_optimizer),
+            "critic_optimizer": optimizer_state(self.critic_optimizer),
+            "replay": self.replay.state_dict(),
+            "acting": self.acting.bit_generator.state,
+            "sampling": self.sampling.bit_generator.state,
+            "generator": self.generator.get_state(),
+            "steps": self.steps,
+            "updates": self.updates,
+            "due": self.due,
         }
 
-    def load(
-        self, weights: Mapping[str, Tensor], training_state: Mapping[str, Any] | None = None
-    ) -> None:
-        """Take over weights, and go on from a training state or, without one, start from them.
-
-        ValueError, and nothing changed, if they are of another method or size.
-        """
-        load_weights({"actor": self.actor, "critic": self.critic}, weights)
-        if training_state is None:
-            self.target_actor.load_state_dict(self.actor.state_dict())
-            self.target_critic.load_state_dict(self.critic.state_dict())
-            self.actor_optimiser = make_optimiser(self.actor, self.config.learning_rate)
-            self.critic_optimiser = make_optimiser(self.critic, self.config.learning_rate)
-            self.updates = 0
-            return
-        for name, holder in self._training_parts().items():
-            holder.load_state_dict(training_state[name])
-        self.updates = training_state["updates"]
+    def load_state_dict(self, weights: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+        named = current_names(weights)
+        parts = self._parts_of(named)
+        load_weights(parts, named)
+        self._take(parts)
+        self.target_actor.load_state_dict(state["target_actor"])
+        self.target_critic.load_state_dict(state["target_critic"])
+        load_optimizer_state(self.actor_optimizer, state["actor_optimizer"])
+        load_optimizer_state(self.critic_optimizer, state["critic_optimizer"])
+        self.replay.load_state_dict(state["replay"])
+        self.acting.bit_generator.state = state["acting"]
+        self.sampling.bit_generator.state = state["sampling"]
+        self.generator.set_state(state["generator"])
+        self.steps, self.updates, self.due = state["steps"], state["updates"], state["due"]
 
 
 @contextmanager

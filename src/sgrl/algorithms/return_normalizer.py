@@ -1,4 +1,4 @@
-"""The units in which a value function learns the returns of each body."""
+"""Returns of each body in units of their own mean and standard deviation."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MEMORY = 0.95
 """How much of the statistics of returns stays at each update."""
 
 
-class ReturnScale:
-    """Running mean and spread of each body's returns: the units of the value function."""
+class ReturnNormalizer:
+    """Running mean and standard deviation of each body's returns, for a value function."""
 
     def __init__(self, bodies: Sequence[Morphology]) -> None:
         self._names = [f"{body.family}/{body.name}" for body in bodies]
@@ -29,35 +29,35 @@ class ReturnScale:
         return mean / np.maximum(weight, 1e-9)
 
     @property
-    def spread(self) -> NDArray[np.float64]:
+    def std(self) -> NDArray[np.float64]:
         """(bodies,), never 0."""
         weight, _, square = self._sums
         variance = square / np.maximum(weight, 1e-9) - self.mean**2
         return np.where(weight > 0, np.sqrt(np.maximum(variance, 1e-4)), 1.0)
 
-    def update(self, returns: NDArray[np.float64], body_index: NDArray[np.int64]) -> None:
-        """Count in returns (steps, copies) of copies of bodies `body_index`.
+    def update(self, returns: NDArray[np.float64], body_index: NDArray[np.intp]) -> None:
+        """Count in returns (steps, num_envs) of bodies `body_index`, (num_envs,).
 
         FloatingPointError, and nothing changed, if one is not finite.
         """
         if not np.isfinite(returns).all():
             raise FloatingPointError("a return is not finite; nothing was changed by it")
         for body in range(self._sums.shape[1]):
-            own = returns[:, body_index == body]
-            seen = np.array([1.0, own.mean(), np.square(own).mean()])
-            self._sums[:, body] = MEMORY * self._sums[:, body] + (1 - MEMORY) * seen
+            values = returns[:, body_index == body]
+            moments = np.array([1.0, values.mean(), np.square(values).mean()])
+            self._sums[:, body] = MEMORY * self._sums[:, body] + (1 - MEMORY) * moments
 
-    def to_units(
-        self, returns: NDArray[np.float64], bodies: NDArray[np.int64]
+    def normalize(
+        self, returns: NDArray[np.float64], body_index: NDArray[np.intp]
     ) -> NDArray[np.float64]:
-        """Of returns (..., n) of bodies (n,), as rewards count, as the value function counts."""
-        return (returns - self.mean[bodies]) / self.spread[bodies]
+        """(returns - mean) / std, for returns (..., n) of bodies (n,)."""
+        return (returns - self.mean[body_index]) / self.std[body_index]
 
-    def from_units(
-        self, units: NDArray[np.float64], bodies: NDArray[np.int64]
+    def denormalize(
+        self, normalized: NDArray[np.float64], body_index: NDArray[np.intp]
     ) -> NDArray[np.float64]:
-        """What `to_units` was given."""
-        return self.mean[bodies] + self.spread[bodies] * units
+        """What `normalize` was given."""
+        return self.mean[body_index] + self.std[body_index] * normalized
 
     def state_dict(self) -> dict[str, Tensor]:
         """(3,) for each body, by family and name."""
@@ -71,6 +71,6 @@ class ReturnScale:
         """
         for body, name in enumerate(self._names):
             family, _, _ = name.partition("/")
-            akin = [own for other, own in state.items() if other.startswith(f"{family}/")]
+            akin = [value for other, value in state.items() if other.startswith(f"{family}/")]
             known = [state[name]] if name in state else akin
             self._sums[:, body] = torch.stack(known).mean(dim=0) if known else 0.0
