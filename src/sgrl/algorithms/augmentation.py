@@ -45,9 +45,7 @@ class MirrorAugmentation:
         """Those given, then their images that are not among them."""
         self.image_index = np.array(images)
         """(bodies given,): index into `bodies` of the image of each."""
-        self.return_index = np.where(
-            self.image_index < len(bodies), images, np.arange(len(bodies))
-        )
+        self.return_index = np.where(self.image_index < len(bodies), images, np.arange(len(bodies)))
         """(bodies given,): the body whose statistics normalize the returns of its image: the image
         if it is among those given, else the body itself."""
 

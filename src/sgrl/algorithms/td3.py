@@ -227,7 +227,7 @@ class TD3(Learner):
         return ", ".join(anew)
 
     def _parts_of(self, weights: Mapping[str, Tensor]) -> dict[str, nn.Module]:
-        """The modules that take over these weights, a new normalizer among them if they have one."""
+        """The modules that take over these weights, with a new normalizer if they have one."""
         parts: dict[str, nn.Module] = {"actor": self.actor, "critic": self.critic}
         if any(name.startswith("normalizer.") for name in weights):
             parts["normalizer"] = Normaliser().to(self.device)

@@ -1,4 +1,4 @@
-"""Weights of a learner's parts by name: `actor.…`, `critic.…`, `value.…`, `std.…`, `normalizer.…`."""
+"""Weights by the names of the parts of a learner: `actor.…`, `critic.…`, `normalizer.…`."""
 
 from __future__ import annotations
 
