@@ -44,6 +44,8 @@ class Setting:
         bounded = any(bound is not None for bound in (self.least, self.most, self.above))
         if not bounded or value is None:
             return None
+        if isinstance(value, (tuple, list)):
+            return next(filter(None, (self.problem(item, whole=whole) for item in value)), None)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return f"must be a number, not {value!r:.60}"
         if whole and not isinstance(value, int):

@@ -1,6 +1,7 @@
 """The replay buffer: what it keeps, what it draws, and that a kill takes nothing."""
 
 import errno
+import json
 import os
 import shutil
 import signal
@@ -20,15 +21,15 @@ SMALL, LARGE = BODIES = resolve_bodies(("3d_walker_2_right_leg_left_knee", "3d_h
 WIDTH = LARGE.num_limbs * FEATURES
 
 
-def numbered(row_body, numbers):
+def numbered(body_index, numbers):
     """Transitions told apart by their numbers, as arguments of `add`; NaN in the padding."""
-    row_body, numbers = np.asarray(row_body), np.asarray(numbers, np.float64)
-    observations = np.full((len(row_body), WIDTH), np.nan)
-    actions = np.full((len(row_body), LARGE.action_dim), np.nan)
-    for row, (index, number) in enumerate(zip(row_body, numbers, strict=True)):
+    body_index, numbers = np.asarray(body_index), np.asarray(numbers, np.float64)
+    observations = np.full((len(body_index), WIDTH), np.nan)
+    actions = np.full((len(body_index), LARGE.action_dim), np.nan)
+    for row, (index, number) in enumerate(zip(body_index, numbers, strict=True)):
         observations[row, : BODIES[index].num_limbs * FEATURES] = number
         actions[row, : BODIES[index].action_dim] = -number
-    return row_body, observations, actions, 10 * numbers, observations + 0.5, numbers % 2 == 1
+    return body_index, observations, actions, 10 * numbers, observations + 0.5, numbers % 2 == 1
 
 
 def drawn(replay, body=None, rows=2000):
@@ -40,24 +41,24 @@ def test_a_sample_holds_what_was_added_padded_with_zeros():
     replay = Replay(BODIES, 100)
     replay.add(*numbered([1, 0, 1], [1, 2, 3]))
     batch = replay.sample(50, np.random.default_rng(0))
-    assert batch.observations.shape == batch.next_observations.shape == (50, WIDTH)
+    assert batch.obs.shape == batch.next_obs.shape == (50, WIDTH)
     assert batch.actions.shape == (50, LARGE.action_dim)
-    assert set(batch.row_body) == {0, 1}
-    for row, index in enumerate(batch.row_body):
+    assert set(batch.body_index) == {0, 1}
+    for row, index in enumerate(batch.body_index):
         body, number = BODIES[index], batch.rewards[row].item() / 10
         assert number in ({1, 3} if index == 1 else {2})
         limbs = body.num_limbs * FEATURES
-        assert (batch.observations[row, :limbs] == number).all()
-        assert (batch.next_observations[row, :limbs] == number + 0.5).all()
+        assert (batch.obs[row, :limbs] == number).all()
+        assert (batch.next_obs[row, :limbs] == number + 0.5).all()
         assert (batch.actions[row, : body.action_dim] == -number).all()
-        assert not batch.observations[row, limbs:].any()
-        assert not batch.next_observations[row, limbs:].any()
+        assert not batch.obs[row, limbs:].any()
+        assert not batch.next_obs[row, limbs:].any()
         assert not batch.actions[row, body.action_dim :].any()
         assert batch.terminated[row] == number % 2
     # One body's batch is no wider than the body.
     batch = replay.sample(5, np.random.default_rng(0), body=0)
-    assert set(batch.row_body) == {0}
-    assert batch.observations.shape == (5, SMALL.num_limbs * FEATURES)
+    assert set(batch.body_index) == {0}
+    assert batch.obs.shape == (5, SMALL.num_limbs * FEATURES)
     assert batch.actions.shape == (5, SMALL.action_dim)
 
 
@@ -93,17 +94,17 @@ def test_slack_protects_what_a_checkpoint_refers_to(tmp_path, in_files):
     replay = Replay(BODIES, 20, folder=tmp_path if in_files else None, slack=12)
     for number in range(23):
         replay.add(*numbered([0, 1], [number, number]))
-    state, before = replay.get_state(), drawn(replay)
+    state, before = replay.state_dict(), drawn(replay)
     assert before == {10.0 * number for number in range(13, 23)}
     for number in range(100, 106):
         replay.add(*numbered([0, 1], [number, number]))
     assert drawn(replay) != before
-    replay.set_state(state)
+    replay.load_state_dict(state)
     assert drawn(replay) == before
     for number in range(100, 107):
         replay.add(*numbered([0, 1], [number, number]))
     with pytest.raises(ValueError, match="slack was too small"):
-        replay.set_state(state)
+        replay.load_state_dict(state)
     assert 1060 in drawn(replay)
 
 
@@ -124,7 +125,7 @@ def test_files_grow_as_they_fill(tmp_path):
 def test_a_killed_process_leaves_what_it_added(tmp_path):
     """Added, state noted, added more, killed: opened again, the same samples to the bit."""
     program = f"""
-        import os, signal
+        import json, os, signal
         import numpy as np
         from pathlib import Path
         from sgrl.algorithms.replay import Replay
@@ -143,8 +144,8 @@ def test_a_killed_process_leaves_what_it_added(tmp_path):
                            observations[1], np.zeros(2))
 
         add(30)
-        np.savez(folder / "state.npz", **replay.get_state())
-        np.save(folder / "sample.npy", replay.sample(64, np.random.default_rng(1)).observations)
+        (folder / "state.json").write_text(json.dumps(replay.state_dict()))
+        np.save(folder / "sample.npy", replay.sample(64, np.random.default_rng(1)).obs)
         add(10)
         os.kill(os.getpid(), signal.SIGKILL)
     """
@@ -152,23 +153,22 @@ def test_a_killed_process_leaves_what_it_added(tmp_path):
     assert done.returncode == -signal.SIGKILL
     replay = Replay(BODIES, 40, folder=tmp_path / "replay", slack=20)
     assert len(replay) == 0
-    with np.load(tmp_path / "state.npz") as state:
-        replay.set_state(dict(state))
+    replay.load_state_dict(json.loads((tmp_path / "state.json").read_text()))
     assert replay.sizes.tolist() == [20, 20]
-    again = replay.sample(64, np.random.default_rng(1)).observations
+    again = replay.sample(64, np.random.default_rng(1)).obs
     np.testing.assert_array_equal(again, np.load(tmp_path / "sample.npy"))
 
 
 def test_files_or_states_of_another_buffer_are_refused(tmp_path):
     replay = Replay(BODIES, 40, folder=tmp_path)
     replay.add(*numbered([0, 1], [1, 2]))
-    state = replay.get_state()
+    state = replay.state_dict()
     with pytest.raises(ValueError, match="written for another body, capacity or slack"):
         Replay(BODIES, 60, folder=tmp_path)
     with pytest.raises(ValueError, match="other bodies or another size"):
-        Replay(BODIES, 60).set_state(state)
+        Replay(BODIES, 60).load_state_dict(state)
     with pytest.raises(ValueError, match="other bodies or another size"):
-        Replay(BODIES[::-1], 40).set_state(state)
+        Replay(BODIES[::-1], 40).load_state_dict(state)
     with pytest.raises(ValueError, match="it was written for another body, capacity or slack"):
         Replay(BODIES, 20, folder=tmp_path)
     (file, _) = sorted(tmp_path.iterdir())
@@ -178,7 +178,7 @@ def test_files_or_states_of_another_buffer_are_refused(tmp_path):
     # Files that were lost: nothing is there to go back to.
     shutil.rmtree(tmp_path)
     with pytest.raises(ValueError, match="are missing"):
-        Replay(BODIES, 40, folder=tmp_path).set_state(state)
+        Replay(BODIES, 40, folder=tmp_path).load_state_dict(state)
 
 
 def test_more_than_fits_is_refused_with_the_number_that_would(tmp_path, monkeypatch):

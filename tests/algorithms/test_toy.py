@@ -5,11 +5,12 @@ import pytest
 import torch
 
 from sgrl.algorithms.replay import Replay
-from sgrl.algorithms.td3 import Td3, Td3Config
 from sgrl.envs.observation import ANGLES, FEATURES, GRAVITY, GRAVITY_DIRECTION, HEIGHT, TARGET
 from sgrl.models.monolithic import MonolithicConfig
 from sgrl.models.set import SetConfig
 from sgrl.morphology import get_body
+
+from .made import make_learner
 
 BODY = get_body("3d_walker_2_right_leg_left_knee")
 NETWORKS = {
@@ -32,14 +33,16 @@ def states(rng, count):
 def learner(method, **settings):
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    config = Td3Config(learning_rate=1e-3, gradient_clip=10.0, **settings)
-    return Td3(method, "fast", (BODY,), config, network=NETWORKS[method])
+    defaults = {"learning_rate": 1e-3, "max_grad_norm": 10.0}
+    return make_learner(
+        "td3", (BODY,), method=method, network=NETWORKS[method], **defaults | settings
+    )
 
 
-def act(td3, observed, noise=None):
-    """(count, limbs, 41) to (count, motors)."""
+def act(td3, observed):
+    """(count, limbs, 41) to (count, motors), without noise."""
     count = len(observed)
-    return td3.act(observed.reshape(count, -1), np.zeros(count, np.int64), noise)
+    return td3.policy_actions(observed.reshape(count, -1), np.zeros(count, np.int64))
 
 
 @pytest.mark.parametrize(
@@ -47,8 +50,7 @@ def act(td3, observed, noise=None):
 )
 def test_bandit(method, per_limb):
     """Episodes of one step: each hinge should act as the half of its angle."""
-    td3, rng = learner(method, polyak=0.05, per_limb=per_limb), np.random.default_rng(0)
-    generator = torch.Generator().manual_seed(0)
+    td3, rng = learner(method, tau=0.05, per_limb=per_limb), np.random.default_rng(0)
     replay = Replay((BODY,), 10_000)
 
     def distance(observed, actions):
@@ -59,13 +61,13 @@ def test_bandit(method, per_limb):
     at_start = distance(fresh, act(td3, fresh)).mean()
     for _ in range(250):
         observed = states(rng, 10)
-        actions = act(td3, observed, rng)
-        actions = np.clip(actions + rng.normal(0, 0.3, actions.shape), -1, 1)
+        actions = act(td3, observed)
+        actions = np.clip(actions + rng.normal(0, 0.33, actions.shape), -1, 1)
         flat = observed.reshape(10, -1)
         replay.add(
             np.zeros(10, np.int64), flat, actions, -distance(observed, actions), flat, np.ones(10)
         )
-        td3.update(replay.sample(64, rng), generator)
+        td3.gradient_step(replay.sample(64, rng))
     error = distance(fresh, act(td3, fresh)).mean()
     assert error < 0.02, (at_start, error)
 
@@ -76,8 +78,7 @@ def test_two_steps_need_the_bootstrap():
     The second state shows, as its angles, the first action, and gives minus its squared
     distance from 0.4, whatever is done then. The first step gives nothing.
     """
-    td3, rng = learner("monolithic", discount=0.9, polyak=0.2), np.random.default_rng(0)
-    generator = torch.Generator().manual_seed(0)
+    td3, rng = learner("monolithic", gamma=0.9, tau=0.2), np.random.default_rng(0)
     replay = Replay((BODY,), 10_000)
     start = states(rng, 1).repeat(10, axis=0)
     rows, flat = np.zeros(10, np.int64), start.reshape(10, -1)
@@ -89,5 +90,5 @@ def test_two_steps_need_the_bootstrap():
         following = following.reshape(10, -1)
         replay.add(rows, flat, action, np.zeros(10), following, np.zeros(10))
         replay.add(rows, following, later, reward, following, np.ones(10))
-        td3.update(replay.sample(64, rng), generator)
+        td3.gradient_step(replay.sample(64, rng))
     assert np.abs(act(td3, start[:1]) - 0.4).mean() < 0.2

@@ -68,7 +68,7 @@ class PPO(Learner):
         self.normalizes = True
         """Whether statistics of observations are counted; not under a policy that has none."""
         self.return_normalizer = ReturnNormalizer(self.bodies)
-        self.gamma = np.array([config.discount(body) for body in self.bodies])
+        self.gamma = np.array(config.discounts(self.bodies))
         # A third of the motors have no gear. To draw actions for them would only blur what
         # the others did.
         num_envs, action_dim = setup.layout.action_mask.shape

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from sgrl.algorithms.config import AlgorithmConfig, Plan
@@ -45,8 +45,9 @@ class PPOConfig(AlgorithmConfig):
     """Times that an update goes through the rollout."""
     batch_size: int = setting(1024, key="batch_size", least=1, most=10_000_000)
     """Transitions in a gradient step."""
-    horizon: float | None = setting(None, key="horizon", above=0.0, most=1e6)
-    """Seconds that the discount looks ahead; by default each family's own."""
+    horizon: float | tuple[float, ...] | None = setting(None, key="horizon", above=0.0, most=1e6)
+    """Seconds that the discount looks ahead, or a number for each body; by default each family's
+    own."""
     gae_lambda: float = setting(0.95, key="gae_lambda", least=0.0, most=1.0)
     """Lambda of the generalized advantages."""
     clip_range: float = setting(0.2, key="clip_range", above=0.0, most=1e6)
@@ -91,11 +92,23 @@ class PPOConfig(AlgorithmConfig):
                 f"{plan.method} is made for one body, and the mirror image of {body.name} is "
                 "another: leave --ppo.mirror-loss-coef out, or take set, swat, amorpheus or smp"
             )
+        if self.horizon is None:
+            # Recorded, so that another default changes no run that there is.
+            horizons = (HORIZONS.get(str(body.family), OTHER_HORIZON) for body in plan.bodies)
+            return replace(self, horizon=tuple(horizons))
+        if isinstance(self.horizon, tuple) and len(self.horizon) != len(plan.bodies):
+            raise ValueError(
+                f"horizon is one number, or one for each of the {len(plan.bodies)} bodies, not "
+                f"{len(self.horizon)}"
+            )
         return self
 
-    def discount(self, body: Morphology) -> float:
-        """What a reward one step later is worth to a body."""
+    def discounts(self, bodies: Sequence[Morphology]) -> tuple[float, ...]:
+        """What a reward one step later is worth to each body; the config is a resolved one."""
+        assert self.horizon is not None, "resolve the config first"
         seconds = self.horizon
-        if seconds is None:
-            seconds = HORIZONS.get(str(body.family), OTHER_HORIZON)
-        return max(0.0, 1.0 - body.dt / seconds)
+        horizons = seconds if isinstance(seconds, tuple) else (seconds,) * len(bodies)
+        return tuple(
+            max(0.0, 1.0 - body.dt / horizon)
+            for body, horizon in zip(bodies, horizons, strict=True)
+        )
