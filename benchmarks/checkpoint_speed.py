@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from sgrl.algorithms.td3_config import TD3Config
 from sgrl.models.methods import PRESETS
 from sgrl.training.loop import Training
 from sgrl.training.run import create_run
@@ -29,9 +30,9 @@ def measure(settings: TrainSettings, rounds: int) -> tuple[float, float, int]:
     training = Training(settings, create_run(settings))
     training.prepare(lambda _: None)
     learner, clock = training.learner, training.clock
-    while learner.updates < 2:  # so that both optimisers have their state
-        learner.store(training.copies.step(learner, clock))
-        learner.learn(training.losses, clock, lambda: False)
+    while learner.updates < 2:  # so that both optimizers have their state
+        learner.store(training.collector.step(learner, clock))
+        learner.update(training.losses.add, clock, lambda: False)
     copying, packing = [], []
     for _ in range(rounds):
         start = time.thread_time()
@@ -40,7 +41,7 @@ def measure(settings: TrainSettings, rounds: int) -> tuple[float, float, int]:
         packed = checkpoint.pack()
         packing.append(time.thread_time() - copied)
         copying.append(copied - start)
-    training.copies.close()
+    training.collector.close()
     training.metrics.close()
     return median(copying), median(packing), sum(map(len, packed.values()))
 
@@ -58,8 +59,8 @@ def main() -> None:
                 bodies=(args.body,),
                 preset=preset,
                 steps=1_000,
-                warm_up=4,
-                updates_per_step=0.25,
+                algorithm="td3",
+                config=TD3Config(learning_starts=4, utd_ratio=0.25),
                 checkpoint_every=1_000,
                 threads=1,
                 runs=Path(folder),

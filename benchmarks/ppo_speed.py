@@ -3,7 +3,7 @@
     python benchmarks/ppo_speed.py
 
 Ours is the training itself: run folder, metrics and checkpoints included. Stable-Baselines3 has
-its MlpPolicy of 2 x 256 on as many copies of `gymnasium.make("sgrl/3d_cheetah_14_full-v1")`, in
+its MlpPolicy of 2 x 256 on as many of `gymnasium.make("sgrl/3d_cheetah_14_full-v1")`, in
 its own DummyVecEnv, with the same rollout, mini-batch and epochs; its TD3 makes one update a
 step at batch 100. All take turns on the same cores and the median over turns counts. Raw physics
 is a plain `mujoco.batch.Batch` under random actions (see env_speed.py).
@@ -23,7 +23,7 @@ from env_speed import Peers, timed
 from stable_baselines3 import PPO, TD3
 from stable_baselines3.common.env_util import make_vec_env
 
-from sgrl.algorithms.ppo_config import PpoConfig
+from sgrl.algorithms.ppo_config import PPOConfig
 from sgrl.training.loop import train
 from sgrl.training.metrics import ACTIVITIES
 from sgrl.training.run import Run
@@ -31,6 +31,8 @@ from sgrl.training.settings import TrainSettings, resolve_settings
 
 BODY = "3d_cheetah_14_full"
 TD3_STEPS = 400
+COLUMNS = (("sim",), ("act",), ("sample", "update"), ("eval", "other"))
+"""Activities that each column of the table adds up."""
 REST_LIMIT = 0.10
 TD3_LIMIT, PPO_LIMIT = 5.0, 1.0
 
@@ -40,9 +42,16 @@ def settings_of(bodies: str, preset: str, threads: int, rollouts: int) -> TrainS
     settings = resolve_settings(
         TrainSettings(bodies=(bodies,), preset=preset, algorithm="ppo", threads=threads)
     )
-    assert settings.copies is not None
-    size = settings.ppo.rollout * settings.copies * len(settings.bodies)
+    config, envs = config_of(settings)
+    size = config.n_steps * envs * len(settings.bodies)
     return replace(settings, steps=rollouts * size, log_every=size)
+
+
+def config_of(settings: TrainSettings) -> tuple[PPOConfig, int]:
+    """The config of PPO in resolved settings, and the environments of each body."""
+    assert isinstance(settings.config, PPOConfig)
+    assert settings.envs_per_body is not None
+    return settings.config, settings.envs_per_body
 
 
 def train_ours(settings: TrainSettings) -> tuple[float, dict[str, float]]:
@@ -57,14 +66,14 @@ def train_ours(settings: TrainSettings) -> tuple[float, dict[str, float]]:
     return steps / total, {name: seconds / total for name, seconds in spent.items()}
 
 
-def peer_ppo(config: PpoConfig, copies: int) -> PPO:
+def peer_ppo(config: PPOConfig, num_envs: int) -> PPO:
     """Stable-Baselines3's, with our rollout, mini-batch and epochs."""
     return PPO(
         "MlpPolicy",
-        make_vec_env(f"sgrl/{BODY}-v1", copies, seed=0),
-        n_steps=config.rollout,
-        batch_size=config.batch,
-        n_epochs=config.epochs,
+        make_vec_env(f"sgrl/{BODY}-v1", num_envs, seed=0),
+        n_steps=config.n_steps,
+        batch_size=config.batch_size,
+        n_epochs=config.n_epochs,
         policy_kwargs={"net_arch": [256, 256]},
         device="cpu",
     )
@@ -96,17 +105,16 @@ def main() -> None:
         bodies: settings_of(bodies, args.preset, args.threads, args.rollouts)
         for bodies in (BODY, "3d_cwhh++")
     }
-    config, copies = cases[BODY].ppo, cases[BODY].copies
-    assert copies is not None
-    ppo, td3 = peer_ppo(config, copies), peer_td3()
+    config, num_envs = config_of(cases[BODY])
+    ppo, td3 = peer_ppo(config, num_envs), peer_td3()
     td3.learn(200)
     physics = {
-        bodies: Peers(bodies, case.copies or 1, args.threads) for bodies, case in cases.items()
+        bodies: Peers(bodies, config_of(case)[1], args.threads) for bodies, case in cases.items()
     }
     speeds: dict[str, list[float]] = {name: [] for name in (*cases, "ppo", "td3")}
     raw: dict[str, list[float]] = {name: [] for name in cases}
     shares: dict[str, list[dict[str, float]]] = {name: [] for name in cases}
-    size = config.rollout * copies
+    size = config.n_steps * num_envs
     for _ in range(args.rounds):
         for name, case in cases.items():
             speed, share = train_ours(case)
@@ -118,14 +126,14 @@ def main() -> None:
         seconds = timed(partial(td3.learn, TD3_STEPS, reset_num_timesteps=False))
         speeds["td3"].append(TD3_STEPS / seconds)
     print(
-        f"{copies} copies, rollouts of {config.rollout} steps, batches of {config.batch}, ", end=""
+        f"{num_envs} environments, rollouts of {config.n_steps} steps, batches of "
+        f"{config.batch_size}, {config.n_epochs} epochs, SET {args.preset}\n"
     )
-    print(f"{config.epochs} epochs, SET {args.preset}\n")
     print("| bodies | steps/s | of raw physics | physics | acting | learning | rest | limit |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
     for name in cases:
         ratio = median(a / b for a, b in zip(speeds[name], raw[name], strict=True))
-        means = [median(share[part] for share in shares[name]) for part in ACTIVITIES]
+        means = [median(sum(s[part] for part in parts) for s in shares[name]) for parts in COLUMNS]
         cells = " | ".join(f"{mean:.0%}" for mean in means)
         print(
             f"| {name} | {median(speeds[name]):,.0f} | {ratio:.2f} | {cells} | {REST_LIMIT:.0%} |"

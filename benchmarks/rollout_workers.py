@@ -1,7 +1,7 @@
 """How fast PPO learns with its rollouts made by workers on Ray, beside making them itself.
 
     python benchmarks/rollout_workers.py
-    python benchmarks/rollout_workers.py --bodies 3d_cwhh++ --workers 0 1 2 4 --copies 16
+    python benchmarks/rollout_workers.py --bodies 3d_cwhh++ --workers 0 1 2 4 --envs-per-body 16
 
 Prints a Markdown table: steps per second of the training itself (run folder, metrics and
 checkpoints included), how many times that is of the first case, what share of the time is spent
@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
+from sgrl.algorithms.ppo_config import PPOConfig
 from sgrl.training.loop import train
 from sgrl.training.metrics import ACTIVITIES
 from sgrl.training.run import Run
@@ -58,35 +59,41 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bodies", default="3d_cheetah_14_full", help="a body or collection")
     parser.add_argument("--workers", type=int, nargs="+", default=[0, 1, 2], help="0: none")
-    parser.add_argument("--copies", type=int, help="of each body")
+    parser.add_argument("--envs-per-body", type=int)
     parser.add_argument("--rollouts", type=int, default=20, help="of a turn")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each")
     parser.add_argument("--threads", type=int, default=0, help="of the learner; 0: all cores")
     args = parser.parse_args()
     settings = resolve_settings(
         TrainSettings(
-            bodies=(args.bodies,), algorithm="ppo", copies=args.copies, threads=args.threads
+            bodies=(args.bodies,),
+            algorithm="ppo",
+            envs_per_body=args.envs_per_body,
+            threads=args.threads,
         )
     )
-    assert settings.copies is not None, "resolved"
-    size = settings.ppo.rollout * settings.copies * len(settings.bodies)
+    config, envs = settings.config, settings.envs_per_body
+    assert isinstance(config, PPOConfig)
+    assert envs is not None
+    size = config.n_steps * envs * len(settings.bodies)
     settings = replace(settings, steps=args.rollouts * size, log_every=size)
     cases = {n: Case(replace(settings, rollout_workers=n)) for n in args.workers}
     for turn in range(args.rounds):
         for case in cases.values():
             case.measure(seed=turn)
     print(
-        f"{args.bodies}, {settings.copies} copies of each body, rollouts of "
-        f"{settings.ppo.rollout} steps, {settings.threads} threads\n"
+        f"{args.bodies}, {envs} environments of each body, rollouts of {config.n_steps} steps, "
+        f"{settings.threads} threads\n"
     )
     print("| workers | steps/s | ratio | steps | learning | return |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: |")
     base = cases[args.workers[0]]
     for workers, case in cases.items():
+        learning = case.share("sample", "update")
         ratio = median(a / b for a, b in zip(case.speeds, base.speeds, strict=True))
         print(
             f"| {workers or 'none'} | {median(case.speeds):,.0f} | {ratio:.2f} "
-            f"| {case.share('act', 'sim'):.0%} | {case.share('update'):.0%} | {case.end:.1f} |"
+            f"| {case.share('act', 'sim'):.0%} | {learning:.0%} | {case.end:.1f} |"
         )
 
 

@@ -35,7 +35,7 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from torch import Tensor, nn
 
 import sgrl
-from sgrl.algorithms.td3 import Td3Config
+from sgrl.algorithms.td3_config import TD3Config
 from sgrl.models.batch import LimbBatch
 from sgrl.models.mlp import mlp
 from sgrl.models.monolithic import MonolithicConfig
@@ -98,7 +98,8 @@ def train_ours(settings: TrainSettings) -> Acts:
 
 def train_peer(settings: TrainSettings, ours: bool = False) -> Acts:
     """By the same settings, and with `ours` with our inputs and start."""
-    (name,), td3 = settings.bodies, settings.td3
+    (name,), td3 = settings.bodies, settings.config
+    assert isinstance(td3, TD3Config)
     motors = get_body(name).action_dim
     extractor = {
         "features_extractor_class": OurInputs,
@@ -106,16 +107,16 @@ def train_peer(settings: TrainSettings, ours: bool = False) -> Acts:
     }
     assert isinstance(settings.network, MonolithicConfig)
     assert settings.steps is not None
-    assert settings.copies is not None
+    assert settings.envs_per_body is not None
     model = TD3(
         "MlpPolicy",
-        make_vec_env(f"sgrl/{name}-v1", settings.copies, seed=settings.seed),
+        make_vec_env(f"sgrl/{name}-v1", settings.envs_per_body, seed=settings.seed),
         learning_rate=td3.learning_rate,
-        buffer_size=settings.steps + settings.copies,
-        learning_starts=settings.warm_up,
-        batch_size=td3.batch,
-        tau=td3.polyak,
-        gamma=td3.discount,
+        buffer_size=settings.steps + settings.envs_per_body,
+        learning_starts=td3.learning_starts,
+        batch_size=td3.batch_size,
+        tau=td3.tau,
+        gamma=td3.gamma,
         train_freq=(1, "step"),
         gradient_steps=-1,  # one for each transition
         action_noise=NormalActionNoise(np.zeros(motors), np.full(motors, td3.exploration_noise)),
@@ -141,8 +142,8 @@ def main() -> None:
     parser.add_argument("--body", default="3d_hopper_5_full")
     parser.add_argument("--steps", type=int, default=20_000)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3])
-    parser.add_argument("--copies", type=int, default=4)
-    parser.add_argument("--warm-up", type=int, default=5_000)
+    parser.add_argument("--envs-per-body", type=int, default=4)
+    parser.add_argument("--learning-starts", type=int, default=5_000)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--episodes", type=int, default=100, help="of each policy's evaluation")
     args = parser.parse_args()
@@ -150,9 +151,14 @@ def main() -> None:
         bodies=(args.body,),
         method="monolithic",
         network=MonolithicConfig(hidden=(256, 256)),
-        copies=args.copies,
+        envs_per_body=args.envs_per_body,
         threads=1,
-        td3=Td3Config(learning_rate=args.learning_rate, gradient_clip=UNLIMITED),
+        algorithm="td3",
+    )
+    config = TD3Config(
+        learning_rate=args.learning_rate,
+        max_grad_norm=UNLIMITED,
+        learning_starts=args.learning_starts,
     )
     torch.set_num_threads(1)
     trainings: dict[str, Callable[[TrainSettings], Acts]] = {
@@ -162,9 +168,9 @@ def main() -> None:
     }
     found: dict[str, list[Outcome]] = {name: [] for name in trainings}
     for work in trainings.values():  # what is only slow the first time
-        work(replace(settings, steps=200, warm_up=100))
+        work(replace(settings, steps=200, config=replace(config, learning_starts=100)))
     for turn, seed in enumerate(args.seeds):
-        own = replace(settings, steps=args.steps, warm_up=args.warm_up, seed=seed)
+        own = replace(settings, steps=args.steps, config=config, seed=seed)
         for name in sorted(trainings, reverse=bool(turn % 2)):
             start = time.perf_counter()
             policy = trainings[name](own)

@@ -24,9 +24,12 @@ from statistics import median
 import numpy as np
 import torch
 
+from sgrl.algorithms.learner import Setup
 from sgrl.algorithms.replay import Replay
-from sgrl.algorithms.td3 import Td3, Td3Config
+from sgrl.algorithms.td3 import TD3
+from sgrl.algorithms.td3_config import TD3Config
 from sgrl.envs.observation import FEATURES, GRAVITY, GRAVITY_DIRECTION, TARGET
+from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.morphology import Morphology, resolve_bodies
 
 STORED = 10_000
@@ -53,36 +56,40 @@ def matmul_rate(size: int = 768) -> float:
     return 2.0 * size**3 / (time.perf_counter() - start)
 
 
-def filled_replay(bodies: tuple[Morphology, ...]) -> Replay:
-    """Random transitions, as many of each body."""
+def make_td3(method: str, preset: str, bodies: tuple[Morphology, ...]) -> TD3:
+    """A learner with nothing stored."""
+    layout = LocomotionVectorEnv(bodies, 1, threads=1)
+    layout.close()
+    setup = Setup(bodies, method, preset, None, layout, seed=0, device="cpu", steps=STORED)
+    return TD3(TD3Config(buffer_size=STORED), setup)
+
+
+def fill(replay: Replay) -> None:
+    """Store random transitions, as many of each body."""
     rng = np.random.default_rng(0)
-    replay = Replay(bodies, STORED)
-    for index, body in enumerate(bodies):
-        rows = STORED // len(bodies)
+    for index, body in enumerate(replay.bodies):
+        rows = replay.share
         observed = rng.standard_normal((2, rows, body.num_limbs, FEATURES), np.float32)
         observed[..., GRAVITY], observed[..., TARGET] = GRAVITY_DIRECTION, (1.0, 0.0, 0.0)
-        now, following = observed.reshape(2, rows, -1)
+        obs, next_obs = observed.reshape(2, rows, -1)
         actions = rng.uniform(-1.0, 1.0, (rows, body.action_dim))
-        row_body = np.full(rows, index)
-        replay.add(row_body, now, actions, rng.random(rows), following, rng.random(rows) < 0.01)
-    return replay
+        terminated = rng.random(rows) < 0.01
+        replay.add(np.full(rows, index), obs, actions, rng.random(rows), next_obs, terminated)
 
 
 @dataclass
 class Case:
     """Updates of a method on some bodies."""
 
-    td3: Td3
-    replay: Replay
-    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
-    generator: torch.Generator = field(default_factory=torch.Generator)
+    td3: TD3
     seconds: list[float] = field(default_factory=list)
     gflop: list[float] = field(default_factory=list)
 
     def run(self) -> None:
         """As many updates as one of the actor needs."""
-        for _ in range(self.td3.config.policy_delay):
-            self.td3.update(self.replay.sample(self.td3.config.batch, self.rng), self.generator)
+        td3 = self.td3
+        for _ in range(td3.config.policy_delay):
+            td3.gradient_step(td3.replay.sample(td3.config.batch_size, td3.sampling))
 
     def measure(self) -> None:
         before = matmul_rate()
@@ -106,11 +113,15 @@ def main() -> None:
 
     cases: dict[tuple[str, str, str], Case] = {}
     for name in args.bodies:
-        replay = filled_replay(BODIES[name])
+        replay: Replay | None = None
         for method in args.methods:
             for preset in args.presets:
-                td3 = Td3(method, preset, BODIES[name], Td3Config())
-                cases[method, preset, name] = Case(td3, replay)
+                td3 = make_td3(method, preset, BODIES[name])
+                if replay is None:
+                    replay = td3.replay
+                    fill(replay)
+                td3.replay = replay  # the same for all
+                cases[method, preset, name] = Case(td3)
     for case in cases.values():
         case.run()
     for _ in range(args.rounds):
