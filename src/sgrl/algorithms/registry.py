@@ -6,6 +6,7 @@ import difflib
 import importlib
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from sgrl.algorithms.config import AlgorithmConfig
@@ -72,11 +73,13 @@ def _outside(name: str) -> Algorithm:
     from sgrl.algorithms.check import check_algorithm  # here, because it imports torch
 
     learner = check_algorithm(import_named(name, "algorithm"), name)
+    if learner.name in {row.options for row in ALGORITHMS.values()}:
+        raise ValueError(f"{name} can't be used: its name, {learner.name}, is one of sgrl's own")
     config = learner.Config
     return Algorithm(name, learner.name, f"{config.__module__}:{config.__qualname__}", name)
 
 
 def _load(name: str) -> type:
     module, _, attribute = name.partition(":")
-    found: type = getattr(importlib.import_module(module), attribute)
+    found: type = attrgetter(attribute)(importlib.import_module(module))
     return found

@@ -56,6 +56,8 @@ def load_portable(
     stays new where the weights have none. ValueError, and nothing changed, if a part does not fit.
     """
     named = current_names(weights)
+    if "normalizer" not in parts and any(name.startswith("normalizer.") for name in named):
+        raise ValueError("these weights need observations normalized by statistics of theirs")
     fitting: dict[str, nn.Module] = {}
     chosen: dict[str, Tensor] = {}
     anew = []

@@ -187,7 +187,14 @@ def _find(name: str, path: list[str] | None) -> ModuleSpec | None:
     if loaded is not None and loaded.__spec__ is not None:
         return loaded.__spec__
     specs = (finder.find_spec(name, path, None) for finder in sys.meta_path)
-    return next((spec for spec in specs if spec is not None), None)
+    try:
+        return next((spec for spec in specs if spec is not None), None)
+    except KeyError:
+        # A folder without an __init__.py, in a package that is not imported yet.
+        spec = ModuleSpec(name, None, is_package=True)
+        folders = (Path(folder) / name.rpartition(".")[2] for folder in path or ())
+        spec.submodule_search_locations = [str(one) for one in folders if one.is_dir()]
+        return spec
 
 
 def _lies_in(place: Path, folder: Path) -> bool:
