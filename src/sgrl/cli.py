@@ -150,10 +150,9 @@ def publish(
 
 def train(arguments: Sequence[str]) -> None:
     """Train a policy on one body or many; stop it when you like and go on with --resume."""
-    # Its settings are imported only here, because they need torch.
-    from sgrl.training.command import train_command
+    from sgrl.training.command import parse_settings, train_command
 
-    tyro.cli(train_command, prog="sgrl train", description=train.__doc__, args=arguments)
+    train_command(parse_settings(arguments, train.__doc__))
 
 
 COMMANDS: dict[str, Callable[..., object]] = {

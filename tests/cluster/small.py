@@ -14,10 +14,10 @@ from tests.training.tiny import TINY
 SMALL = replace(
     TINY,
     algorithm="ppo",
-    warm_up=TrainSettings.warm_up,
-    updates_per_step=TrainSettings.updates_per_step,
+    learning_starts=TrainSettings.warm_up,
+    utd_ratio=TrainSettings.updates_per_step,
     td3=Td3Config(),
-    copies=3,
+    envs_per_body=3,
     steps=432,
     log_every=72,
     checkpoint_every=72,

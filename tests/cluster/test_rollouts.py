@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-
 from sgrl.algorithms.rollout import Step
+from sgrl.training.copies import LocalCopies
+from sgrl.training.on_policy import OnPolicyLearner
+
 from sgrl.cluster.rollouts import RemoteCopies, RolloutWorker
 from sgrl.training import loop
-from sgrl.training.copies import LocalCopies
 from sgrl.training.loop import train
 from sgrl.training.metrics import Clock
-from sgrl.training.on_policy import OnPolicyLearner
-from sgrl.training.settings import TrainSettings, resolve_settings, settings_to_json
+from sgrl.training.settings import TrainSettings, resolve_settings
+from sgrl.training.settings_file import settings_to_json
 from tests.training.test_resume import SCRIPT
 from tests.training.tiny import assert_same_run, read_metrics
 

@@ -21,7 +21,8 @@ from sgrl.models.plugins import TRUST, Trust, import_named
 from sgrl.models.set import SetConfig
 from sgrl.training.loop import train
 from sgrl.training.run import Run
-from sgrl.training.settings import TrainSettings, settings_from_json, settings_to_json
+from sgrl.training.settings import TrainSettings
+from sgrl.training.settings_file import settings_from_json, settings_to_json
 from tests.training.tiny import TINY
 
 MODULE = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 import torch
 
 from sgrl.training.settings import TrainSettings
-from tests.training.tiny import TINY
+from tests.training.tiny import TINY, with_changes
 
 
 @pytest.fixture
@@ -19,7 +18,7 @@ def tiny(tmp_path: Path) -> Callable[..., TrainSettings]:
     """Settings of a tiny training in a temporary folder, with changes."""
 
     def make(**changes: Any) -> TrainSettings:
-        return replace(TINY, **({"runs": tmp_path / "runs"} | changes))
+        return with_changes(TINY, **({"runs": tmp_path / "runs"} | changes))
 
     return make
 

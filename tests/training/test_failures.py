@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sgrl.algorithms.replay import Replay
-from sgrl.algorithms.td3 import Td3
+from sgrl.algorithms.td3 import TD3
 from sgrl.files import SafeFolder
 from sgrl.models.set import SetConfig
 from sgrl.training.checkpoint import (
@@ -68,9 +68,9 @@ def full_disk(*args: Any, **named: Any) -> None:
 
 @pytest.mark.parametrize("what", ["checkpoint", "metrics", "replay"])
 def test_full_disk(tiny: Make, whole: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    settings = tiny(name="full")
+    settings = tiny(name="full", steps=200, buffer_size=500)
     run = settings.runs / "full"
-    train(replace(settings, steps=200, buffer=500))
+    train(settings)
     known = {path.name: contents(path) for path in list_checkpoints(run / "checkpoints")}
     place = {
         "checkpoint": (SafeFolder, "write_new"),
@@ -91,8 +91,8 @@ def test_full_disk(tiny: Make, whole: Path, monkeypatch: pytest.MonkeyPatch, wha
 
 def test_a_disk_that_is_too_full_for_the_log(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is there room for what TensorBoard and metrics.csv have in their buffers."""
-    settings = tiny(name="full")
-    train(replace(settings, steps=200, buffer=500))
+    settings = tiny(name="full", steps=200, buffer_size=500)
+    train(settings)
 
     def fills_up(self: Run, message: str) -> None:
         if message.startswith("stopped"):
@@ -132,14 +132,14 @@ def test_a_folder_without_permission(tiny: Make, tmp_path: Path) -> None:
 
 def test_a_loss_that_is_not_a_number(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = tiny(name="nan")
-    update = Td3.update
+    gradient_step = TD3.gradient_step
 
-    def sometimes_nan(self: Td3, batch: Any, generator: Any) -> dict[str, float]:
+    def sometimes_nan(self: TD3, batch: Any) -> dict[str, float]:
         if self.updates == 22:
             batch.rewards.fill_(float("nan"))
-        return update(self, batch, generator)
+        return gradient_step(self, batch)
 
-    monkeypatch.setattr(Td3, "update", sometimes_nan)
+    monkeypatch.setattr(TD3, "gradient_step", sometimes_nan)
     message = fail(settings)
     run = settings.runs / "nan"
     assert "stopped at 332 steps" in message
@@ -154,13 +154,13 @@ def test_a_loss_that_is_not_a_number(tiny: Make, monkeypatch: pytest.MonkeyPatch
 def test_a_loss_that_is_not_a_number_before_the_first_checkpoint(
     tiny: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    update = Td3.update
+    gradient_step = TD3.gradient_step
 
-    def nan(self: Td3, batch: Any, generator: Any) -> dict[str, float]:
+    def nan(self: TD3, batch: Any) -> dict[str, float]:
         batch.rewards.fill_(float("nan"))
-        return update(self, batch, generator)
+        return gradient_step(self, batch)
 
-    monkeypatch.setattr(Td3, "update", nan)
+    monkeypatch.setattr(TD3, "gradient_step", nan)
     message = fail(tiny(checkpoint_every=10_000))
     assert "there was no checkpoint yet. To go on: start anew with a smaller" in message
 
@@ -201,7 +201,7 @@ def test_transitions_that_are_truncated(run: Path) -> None:
 
 
 def test_a_checkpoint_of_another_size(run: Path, tiny: Make) -> None:
-    other = train(tiny(network=replace(TINY.network, hidden=9), updates_per_step=0.0))  # type: ignore[type-var]
+    other = train(tiny(network=replace(TINY.network, hidden=9), utd_ratio=0.0))  # type: ignore[type-var]
     shutil.rmtree(run / "checkpoints")
     shutil.copytree(other / "checkpoints", run / "checkpoints")
     before = contents(run)
@@ -230,7 +230,7 @@ def test_counters_that_were_altered(run: Path, whole: Path) -> None:
 
 
 def test_a_checkpoint_of_another_method(run: Path, tiny: Make) -> None:
-    other = train(tiny(method="swat", network=None, updates_per_step=0.0))
+    other = train(tiny(method="swat", network=None, utd_ratio=0.0))
     shutil.rmtree(run / "checkpoints")
     shutil.copytree(other / "checkpoints", run / "checkpoints")
     before = contents(run)
@@ -263,7 +263,7 @@ def test_unknown_body(tiny: Make) -> None:
 
 
 def test_a_buffer_that_does_not_fit(tiny: Make) -> None:
-    message = fail(tiny(buffer=10**14))
+    message = fail(tiny(buffer_size=10**12))
     assert "does not fit" in message
     assert "would fit" in message
     assert not list(tiny().runs.iterdir())

@@ -17,7 +17,7 @@ import pytest
 
 from sgrl.training.checkpoint import list_checkpoints, read_checkpoint
 from sgrl.training.loop import train
-from sgrl.training.settings import settings_to_json
+from sgrl.training.settings_file import settings_to_json
 
 from .tiny import TINY, assert_same_run
 
@@ -29,7 +29,7 @@ NURSERY = """
 import os, sys
 import sgrl.cli, sgrl.training.command
 import torch._dynamo, torch.utils.tensorboard  # which a training imports when it begins
-from sgrl.training.settings import settings_from_json
+from sgrl.training.settings_file import settings_from_json
 
 for line in sys.stdin:
     given = line.strip()

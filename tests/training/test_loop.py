@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from sgrl.algorithms.replay import Replay, Transitions
-from sgrl.algorithms.td3 import Td3
+from sgrl.algorithms.td3 import TD3
+from sgrl.algorithms.td3_config import TD3Config
 from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.models.methods import METHODS
 from sgrl.models.swat import SwatConfig
 from sgrl.training.checkpoint import CheckpointWriter, list_checkpoints, read_metadata
 from sgrl.training.loop import Training, train
-from sgrl.training.off_policy import OffPolicyLearner
 from sgrl.training.run import Run, create_run
 from sgrl.training.settings import TrainSettings, is_over, resolve_settings
 
@@ -39,8 +38,10 @@ def test_what_a_run_leaves(trained: Path) -> None:
     rows = read_metrics(trained)
     assert [int(row["steps"]) for row in rows] == list(range(40, 401, 40))
     assert rows[-1]["updates"] == "30"
-    assert [rows[1]["q"], rows[1]["updates"]] == ["", "0"], "an update during the warm-up"
-    assert all(rows[-1][name] for name in ("critic_loss", "actor_loss", "q", "critic_grad"))
+    assert [rows[1]["q_mean"], rows[1]["updates"]] == ["", "0"], "an update during the warm-up"
+    assert all(
+        rows[-1][name] for name in ("critic_loss", "actor_loss", "q_mean", "critic_grad_norm")
+    )
     assert {"return", "return/3d_hopper_3_shin", "length"} <= rows[0].keys()
     kept = [int(path.name) for path in list_checkpoints(trained / "checkpoints")]
     assert kept == [200, 300, 400]
@@ -48,14 +49,14 @@ def test_what_a_run_leaves(trained: Path) -> None:
     assert "finished" in (trained / "log.txt").read_text()
     header = Run(trained).metrics_file.read_text().splitlines()[0]
     assert header.endswith(
-        "wall/seconds,wall/steps_per_second,wall/sim,wall/act,wall/update,wall/other"
+        "wall/seconds,wall/steps_per_second,wall/sim,wall/act,wall/sample,wall/update,wall/eval,wall/other"
     )
 
 
 def test_seeds(tiny: Make, trained: Path) -> None:
     assert_same_run(train(tiny(deterministic=True)), trained)
     other = train(tiny(seed=1))
-    assert read_metrics(other)[-1]["q"] != read_metrics(trained)[-1]["q"]
+    assert read_metrics(other)[-1]["q_mean"] != read_metrics(trained)[-1]["q_mean"]
 
 
 def test_transitions_are_what_happened(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +76,7 @@ def test_transitions_are_what_happened(tiny: Make, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(LocomotionVectorEnv, "step", noted_step)
     monkeypatch.setattr(Replay, "add", noted_add)
-    train(tiny(steps=800, updates_per_step=0.0))
+    train(tiny(steps=800, utd_ratio=0.0))
     ends = 0
     for index, (actions, following, rewards, terminated, truncated, infos) in enumerate(stepped):
         body, before, taken, reward, after, end = stored[index]
@@ -107,7 +108,7 @@ def test_a_time_out_does_not_terminate(tiny: Make, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(LocomotionVectorEnv, "__init__", short_episodes)
     monkeypatch.setattr(Replay, "add", noted_add)
-    run = train(tiny(updates_per_step=0.0))
+    run = train(tiny(utd_ratio=0.0))
     assert not np.any(flags)
     assert read_metrics(run)[-1]["length"] == "3.0"
     assert int(read_metrics(run)[-1]["episodes"]) == 4 * (100 // 3)
@@ -128,9 +129,9 @@ def test_a_time_out_leads_to_the_true_last_observation(
         training = Training(settings, create_run(settings))
     training.prepare(lambda _: None)
     learner, steps = training.learner, []
-    assert isinstance(learner, OffPolicyLearner)
+    assert isinstance(learner, TD3)
     for _ in range(3):
-        steps.append(training.copies.step(learner, training.clock))
+        steps.append(training.collector.step(learner, training.clock))
         learner.store(steps[-1])
     assert steps[-1].done.all()
     endless = LocomotionVectorEnv(settings.morphologies(), 2, threads=1)
@@ -140,18 +141,18 @@ def test_a_time_out_leads_to_the_true_last_observation(
     assert not truncated.any()
     for row, body in enumerate(endless.body_index):
         batch = learner.replay.sample(200, np.random.default_rng(0), body=int(body))
-        numbers = batch.next_observations.shape[1]
-        (found,) = np.nonzero((batch.next_observations.numpy() == last[row, :numbers]).all(axis=1))
+        numbers = batch.next_obs.shape[1]
+        (found,) = np.nonzero((batch.next_obs.numpy() == last[row, :numbers]).all(axis=1))
         assert len(found), "no transition leads there"
         assert not batch.terminated[found].any()
-    training.copies.close()
+    training.collector.close()
     training.metrics.close()
 
 
 @pytest.mark.parametrize("algorithm", ["td3", "ppo"])
 def test_a_checkpoint_does_not_change_while_training_goes_on(tiny: Make, algorithm: str) -> None:
     """It is packed and written in a thread of its own."""
-    settings = tiny(warm_up=8, updates_per_step=1.0)
+    settings = tiny(learning_starts=8, utd_ratio=1.0)
     if algorithm == "ppo":
         settings = replace(PPO, runs=settings.runs)
     settings = resolve_settings(settings)
@@ -161,30 +162,30 @@ def test_a_checkpoint_does_not_change_while_training_goes_on(tiny: Make, algorit
     def go_on() -> None:
         before = training.learner.updates
         while training.learner.updates < before + 4:
-            step = training.copies.step(training.learner, training.clock)
+            step = training.collector.step(training.learner, training.clock)
             training.learner.store(step)
             training.episodes.step(step.rewards, step.done)
-            training.learner.learn(training.losses, training.clock, lambda: False)
+            training.learner.update(training.losses.add, training.clock, lambda: False)
 
     go_on()
     checkpoint = training.checkpoint()
     packed = checkpoint.pack()
     go_on()
     assert checkpoint.pack() == packed
-    training.copies.close()
+    training.collector.close()
     training.metrics.close()
 
 
 @pytest.mark.parametrize("batches", ["mixed", "in_turn"])
 def test_batches(tiny: Make, monkeypatch: pytest.MonkeyPatch, batches: str) -> None:
     seen: list[set[int]] = []
-    update = Td3.update
+    gradient_step = TD3.gradient_step
 
-    def noted(self: Td3, batch: Transitions, generator: torch.Generator) -> dict[str, float]:
-        seen.append(set(batch.row_body.tolist()))
-        return update(self, batch, generator)
+    def noted(self: TD3, batch: Transitions) -> dict[str, float]:
+        seen.append(set(batch.body_index.tolist()))
+        return gradient_step(self, batch)
 
-    monkeypatch.setattr(Td3, "update", noted)
+    monkeypatch.setattr(TD3, "gradient_step", noted)
     train(tiny(batches=batches))
     assert len(seen) == 30
     if batches == "in_turn":
@@ -195,15 +196,15 @@ def test_batches(tiny: Make, monkeypatch: pytest.MonkeyPatch, batches: str) -> N
 
 
 def test_one_update_per_transition_by_default(tiny: Make) -> None:
-    run = train(tiny(updates_per_step=TrainSettings().updates_per_step, steps=140))
-    assert TrainSettings().updates_per_step == 1.0
+    run = train(tiny(utd_ratio=TD3Config().utd_ratio, steps=140))
+    assert TD3Config().utd_ratio == 1.0
     assert read_metrics(run)[-1]["updates"] == "20"  # at 120 steps, 20 after the warm-up
 
 
 def test_starting_from_another_run(tiny: Make, trained: Path) -> None:
     """Other bodies, another variant; weights alone are taken over."""
     settings = tiny(
-        bodies=("3d_hopper_4_lower_shin",), variant="v2", init_from=trained, updates_per_step=0.0
+        bodies=("3d_hopper_4_lower_shin",), variant="v2", init_from=trained, utd_ratio=0.0
     )
     run = train(settings)
     assert_same_weights(run, trained)
@@ -217,7 +218,7 @@ def test_starting_from_another_run(tiny: Make, trained: Path) -> None:
 
 def test_a_preset_that_was_changed_since(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run goes on, and others start from it, with the sizes that it was made with."""
-    settings = tiny(method="swat", network=None, updates_per_step=0.0, steps=120)
+    settings = tiny(method="swat", network=None, utd_ratio=0.0, steps=120)
     run = train(settings)
     other = replace(METHODS["swat"], fast=SwatConfig(layers=1, embedding=16))
     monkeypatch.setitem(METHODS, "swat", other)
@@ -244,7 +245,7 @@ def test_time_that_is_over_while_a_checkpoint_is_written(
         time.sleep(1.0)
 
     monkeypatch.setattr(CheckpointWriter, "write", slowly)
-    path = train(tiny(steps=10**9, minutes=0.01, checkpoint_every=4, buffer=1000))
+    path = train(tiny(steps=10**9, minutes=0.01, checkpoint_every=4, buffer_size=1000))
     newest = read_metadata(list_checkpoints(Run(path).checkpoints)[-1])
     assert newest["seconds"] >= 0.6
     assert is_over(Run(path).settings(), newest["steps"], newest["seconds"])

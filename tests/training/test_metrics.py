@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sgrl.algorithms.td3 import REPORTS
+from sgrl.algorithms.td3 import TD3
 from sgrl.morphology import resolve_bodies
 from sgrl.training.metrics import Board, Clock, Episodes, Losses, MetricsFile, Row
 
@@ -43,7 +43,7 @@ def test_an_episode_counts_when_it_ends() -> None:
 
 
 def test_bodies_count_the_same_however_often_they_fall() -> None:
-    tally = episodes(copies=1)
+    tally = episodes(envs_per_body=1)
     for _ in range(50):
         tally.step(np.array([1.0, 0.0, 0.0]), np.array([True, False, False]))
     tally.step(np.array([1.0, 3.0, 0.0]), np.array([True, True, False]))
@@ -51,7 +51,7 @@ def test_bodies_count_the_same_however_often_they_fall() -> None:
 
 
 def test_only_recent_episodes_count() -> None:
-    tally = episodes(copies=1)
+    tally = episodes(envs_per_body=1)
     for value in range(25):
         tally.step(np.full(3, float(value)), np.ones(3, bool))
     assert tally.row()["return"] == np.mean(range(15, 25))
@@ -60,13 +60,13 @@ def test_only_recent_episodes_count() -> None:
 
 def test_tallies_go_back_to_their_state() -> None:
     rng = np.random.default_rng(0)
-    tally, losses = episodes(), Losses(REPORTS)
+    tally, losses = episodes(), Losses(TD3.metrics)
     for _ in range(30):
         tally.step(rng.normal(size=6), rng.random(6) < 0.2)
-        losses.add({"critic_loss": rng.normal(), "q": 0.1})
-    other, other_losses = episodes(), Losses(REPORTS)
-    other.set_state(tally.get_state())
-    other_losses.set_state(json.loads(json.dumps(losses.get_state())))
+        losses.add({"critic_loss": rng.normal(), "q_mean": 0.1})
+    other, other_losses = episodes(), Losses(TD3.metrics)
+    other.load_state_dict(tally.state_dict())
+    other_losses.load_state_dict(json.loads(json.dumps(losses.state_dict())))
     for _ in range(30):
         rewards, done = rng.normal(size=6), rng.random(6) < 0.2
         tally.step(rewards, done)
@@ -76,11 +76,11 @@ def test_tallies_go_back_to_their_state() -> None:
 
 
 def test_losses_are_means_since_the_last_row() -> None:
-    losses = Losses(REPORTS)
-    losses.add({"critic_loss": 1.0, "q": 5.0})
-    losses.add({"critic_loss": 3.0, "q": 7.0, "actor_loss": -1.0})
+    losses = Losses(TD3.metrics)
+    losses.add({"critic_loss": 1.0, "q_mean": 5.0})
+    losses.add({"critic_loss": 3.0, "q_mean": 7.0, "actor_loss": -1.0})
     row = losses.take_row()
-    assert (row["critic_loss"], row["q"], row["actor_loss"]) == (2.0, 6.0, -1.0)
+    assert (row["critic_loss"], row["q_mean"], row["actor_loss"]) == (2.0, 6.0, -1.0)
     assert row["actor_grad"] is None
     assert set(losses.take_row().values()) == {None}
     with pytest.raises(KeyError):
@@ -137,11 +137,17 @@ def test_tensorboard_reads_it(tmp_path: Path) -> None:
             board.append(row)
         board.close()
 
-    write(0, [{"steps": 10, "q": 1.0, "return": None}, {"steps": 20, "q": 2.0, "return": 5.0}])
-    write(10, [{"steps": 20, "q": 3.0, "return": 6.0}])
+    write(
+        0,
+        [{"steps": 10, "q_mean": 1.0, "return": None}, {"steps": 20, "q_mean": 2.0, "return": 5.0}],
+    )
+    write(10, [{"steps": 20, "q_mean": 3.0, "return": 6.0}])
     events = EventAccumulator(str(tmp_path))
     events.Reload()
-    assert [(event.step, event.value) for event in events.Scalars("q")] == [(10, 1.0), (20, 3.0)]
+    assert [(event.step, event.value) for event in events.Scalars("q_mean")] == [
+        (10, 1.0),
+        (20, 3.0),
+    ]
     assert [event.value for event in events.Scalars("return")] == [6.0]
 
 
@@ -166,11 +172,11 @@ def test_weights_and_biases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     service = Service()
     monkeypatch.setitem(sys.modules, "wandb", service)  # type: ignore[arg-type]
     board = Board(tmp_path, 0, wandb=True, name="x", settings={"seed": 1})
-    board.append({"steps": 10, "q": 1.0, "return": None})
+    board.append({"steps": 10, "q_mean": 1.0, "return": None})
     board.close()
     opened, row, closed = service.told
     assert isinstance(opened, dict)
     assert opened["id"] == "x"
     assert opened["config"] == {"seed": 1}
-    assert row == (10, {"q": 1.0})
+    assert row == (10, {"q_mean": 1.0})
     assert closed == "finished"

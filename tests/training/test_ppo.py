@@ -11,17 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sgrl.algorithms.ppo import Ppo
-from sgrl.algorithms.ppo_config import PpoConfig
-from sgrl.algorithms.td3 import Td3Config
+from sgrl.algorithms.ppo import PPO as PPOLearner
+from sgrl.algorithms.ppo_config import PPOConfig
 from sgrl.envs import LocomotionVectorEnv
 from sgrl.envs.observation import FEATURES
 from sgrl.symmetry import rotation
 from sgrl.training.checkpoint import list_checkpoints, read_checkpoint
+from sgrl.training.learners import make_learner
 from sgrl.training.loop import train
 from sgrl.training.policy import load_policy
 from sgrl.training.run import Run
-from sgrl.training.settings import TrainSettings, resolve_settings, settings_to_json
+from sgrl.training.settings import TrainSettings, resolve_settings
+from sgrl.training.settings_file import settings_to_json
 
 from .test_resume import start, wait_for_news
 from .tiny import TINY, assert_same_run, read_metrics
@@ -30,10 +31,7 @@ Make = Callable[..., TrainSettings]
 PPO = replace(
     TINY,
     algorithm="ppo",
-    warm_up=TrainSettings.warm_up,
-    updates_per_step=TrainSettings.updates_per_step,
-    td3=Td3Config(),
-    ppo=PpoConfig(rollout=12, epochs=2, batch=20),
+    config=PPOConfig(n_steps=12, n_epochs=2, batch_size=20),
     steps=960,
     checkpoint_every=100,
 )
@@ -49,7 +47,9 @@ def test_reports_every_row_with_an_update(whole: Path) -> None:
     rows = read_metrics(whole)
     # 48 steps make a rollout; rows come with the update after they are due.
     assert [int(row["steps"]) for row in rows] == [48 * k for k in range(1, 21)]
-    assert all(float(row["kl"]) >= 0.0 and float(row["value_grad"]) > 0.0 for row in rows)
+    assert all(
+        float(row["approx_kl"]) >= 0.0 and float(row["value_grad_norm"]) > 0.0 for row in rows
+    )
     assert int(rows[-1]["updates"]) == 20 * 2 * 2
 
 
@@ -74,7 +74,9 @@ def test_killed_and_resumed_is_the_same_to_the_bit(whole: Path, tmp_path: Path) 
 def test_in_the_mirror_it_learns_otherwise_and_resumes_to_the_bit(
     whole: Path, tmp_path: Path
 ) -> None:
-    settings = replace(PPO, ppo=replace(PPO.ppo, mirror=0.3), runs=tmp_path, steps=480)
+    settings = replace(
+        PPO, config=replace(PPO.config, mirror_loss_coef=0.3), runs=tmp_path, steps=480
+    )
     at_once = train(replace(settings, name="at_once"))
     in_two = train(replace(settings, name="in_two", steps=240))
     train(TrainSettings(resume=in_two, steps=480))
@@ -88,9 +90,9 @@ def test_a_network_of_one_body_has_no_other_in_the_mirror() -> None:
         method="monolithic",
         network=None,
         bodies=("3d_walker_5_left_knee",),
-        ppo=PpoConfig(mirror=0.3),
+        config=PPOConfig(mirror_loss_coef=0.3),
     )
-    with pytest.raises(ValueError, match="another one in the mirror"):
+    with pytest.raises(ValueError, match="the mirror image of 3d_walker_5_left_knee is another"):
         resolve_settings(sided)
     resolve_settings(replace(sided, bodies=("3d_walker_7_full",)))
 
@@ -116,18 +118,18 @@ def test_the_policy_is_read_back_with_its_statistics(whole: Path) -> None:
     policy = load_policy(whole)
     settings = Run(whole).settings()
     checkpoint = read_checkpoint(list_checkpoints(Run(whole).checkpoints)[-1])
-    ppo = Ppo("set", "fast", settings.morphologies(), settings.ppo, network=settings.network)
-    ppo.load(checkpoint.weights, checkpoint.state["learner"]["training"])
-    assert float(ppo.normaliser.count) > 0
     body = settings.morphologies()[0]
-    env = LocomotionVectorEnv(body, 3, threads=1)
-    seen, _ = env.reset(seed=5)
-    wide = np.zeros((3, env.limb_mask.shape[1] * FEATURES), np.float32)
-    wide[:, : seen.shape[1]] = seen
-    _, means = ppo.act(wide, np.zeros(3, np.int64), np.random.default_rng(0))
-    assert np.allclose(policy.act(seen, body), means, atol=1e-6)
-    ppo.normaliser.scale.fill_(1.0)
-    _, plain = ppo.act(wide, np.zeros(3, np.int64), np.random.default_rng(0))
+    env = LocomotionVectorEnv(settings.morphologies(), 3, threads=1)
+    ppo = make_learner(settings, env, None)
+    assert isinstance(ppo, PPOLearner)
+    ppo.load_weights(checkpoint.weights)
+    assert float(ppo.normalizer.count) > 0
+    obs, _ = env.reset(seed=5)
+    means = ppo.act(obs)[1]["means"][:3]
+    numbers = body.num_limbs * FEATURES
+    assert np.allclose(policy.act(obs[:3, :numbers], body), means[:, : body.action_dim], atol=1e-6)
+    ppo.normalizer.scale.fill_(1.0)
+    plain = ppo.act(obs)[1]["means"][:3]
     assert not np.allclose(means, plain, atol=1e-3)
 
 
@@ -162,26 +164,17 @@ def test_second_stage_on_other_bodies_and_targets(whole: Path, tmp_path: Path) -
     assert read_metrics(path)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"warm_up": 5}, "warm_up is a setting of TD3"),
-        ({"buffer": 100}, "buffer is a setting of TD3"),
-    ],
-)
-def test_settings_of_td3_are_refused(changes: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        resolve_settings(replace(PPO, **changes))
+def test_td3_goes_on_with_the_policy_of_ppo(whole: Path, tiny: Make) -> None:
+    run = train(tiny(init_from=whole, utd_ratio=0.0))
+    assert "critic began anew" in (run / "log.txt").read_text()
+    obs = np.random.default_rng(0).normal(size=(5, 3 * FEATURES)).astype(np.float32)
+    own, other = (load_policy(path).act(obs, "3d_hopper_3_shin") for path in (run, whole))
+    assert np.allclose(own, other, atol=1e-6)
 
 
-def test_weights_of_another_algorithm_are_refused(whole: Path, tiny: Make) -> None:
-    with pytest.raises(ValueError, match="of another algorithm: ppo, not td3"):
-        train(tiny(init_from=whole))
-
-
-def test_settings_of_the_other_algorithm_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"--td3\.batch: only with --algorithm td3, not ppo"):
-        resolve_settings(replace(PPO, td3=Td3Config(batch=7)))
+def test_the_config_of_another_algorithm_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"the config of ppo is a PPOConfig, not TD3Config"):
+        resolve_settings(replace(PPO, config=TINY.config))
 
 
 @pytest.mark.parametrize("method", ["swat", "smp", "monolithic+hn", "swat+tn", "set-z"])
@@ -197,14 +190,16 @@ def test_other_methods_learn_too(method: str, tmp_path: Path) -> None:
             runs=tmp_path,
         )
     )
-    assert float(read_metrics(path)[-1]["policy_grad"]) > 0.0
+    assert float(read_metrics(path)[-1]["policy_grad_norm"]) > 0.0
 
 
-def test_copies_are_shared_by_the_bodies() -> None:
+def test_environments_are_shared_by_the_bodies() -> None:
     one = resolve_settings(TrainSettings(bodies=("3d_hopper_3_shin",), algorithm="ppo"))
     many = resolve_settings(TrainSettings(bodies=("3d_cwhh++",), algorithm="ppo"))
-    assert one.copies == 64
-    assert many.copies == 4
+    assert one.envs_per_body == 64
+    assert many.envs_per_body == 4
     some = resolve_settings(TrainSettings(bodies=("3d_hopper++",), algorithm="ppo"))
-    assert some.copies == 64 // len(some.bodies)
-    assert resolve_settings(TrainSettings(bodies=("3d_cwhh++",))).copies == 4
+    assert some.envs_per_body == 64 // len(some.bodies)
+    assert (
+        resolve_settings(TrainSettings(bodies=("3d_cwhh++",), algorithm="td3")).envs_per_body == 4
+    )

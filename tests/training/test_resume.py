@@ -16,14 +16,15 @@ import pytest
 import torch
 
 from sgrl.algorithms.replay import Transitions
-from sgrl.algorithms.td3 import Td3, Td3Config
+from sgrl.algorithms.td3 import TD3
 from sgrl.training.checkpoint import list_checkpoints, read_checkpoint
 from sgrl.training.command import train_command
 from sgrl.training.interrupt import InterruptedTrainingError
 from sgrl.training.loop import Training, train
 from sgrl.training.metrics import Episodes
 from sgrl.training.run import Run
-from sgrl.training.settings import TrainSettings, settings_to_json
+from sgrl.training.settings import TrainSettings
+from sgrl.training.settings_file import settings_to_json
 
 from .tiny import TINY, assert_same_run, read_metrics
 
@@ -33,7 +34,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from sgrl.training.command import train_command
-from sgrl.training.settings import settings_from_json
+from sgrl.training.settings_file import settings_from_json
 train_command(settings_from_json(Path(sys.argv[1]).read_text()))
 """
 
@@ -135,26 +136,24 @@ def test_asked_to_stop_between_updates(
     tiny: Make, monkeypatch: pytest.MonkeyPatch, batches: str, at: int
 ) -> None:
     """Of the 4 updates that a step of the copies earns, those not made yet come after a resume."""
-    settings = tiny(
-        steps=148, updates_per_step=1.0, log_every=4, checkpoint_every=8, batches=batches
-    )
+    settings = tiny(steps=148, utd_ratio=1.0, log_every=4, checkpoint_every=8, batches=batches)
     whole = train(replace(settings, name="whole"))
-    update = Td3.update
+    gradient_step = TD3.gradient_step
 
-    def interrupted(self: Td3, batch: Transitions, generator: torch.Generator) -> dict[str, float]:
-        report = update(self, batch, generator)
+    def interrupted(self: TD3, batch: Transitions) -> dict[str, float]:
+        report = gradient_step(self, batch)
         if self.updates == at:
             os.kill(os.getpid(), signal.SIGINT)
         return report
 
     with monkeypatch.context() as patch:
-        patch.setattr(Td3, "update", interrupted)
+        patch.setattr(TD3, "gradient_step", interrupted)
         with pytest.raises(InterruptedTrainingError) as stop:
             train(replace(settings, name="stopped"))
     run = settings.runs / "stopped"
     newest = read_checkpoint(list_checkpoints(run / "checkpoints")[-1])
-    assert newest.state["learner"]["training"]["updates"] == at
-    assert newest.state["learner"]["facts"]["owed"] == -at % 4
+    assert newest.state["learner"]["updates"] == at
+    assert newest.state["learner"]["due"] == -at % 4
     assert f"saved at {newest.metadata['steps']} steps" in str(stop.value)
     train(TrainSettings(resume=run))
     assert_same_run(run, whole)
@@ -162,34 +161,32 @@ def test_asked_to_stop_between_updates(
 
 def test_asked_to_stop_in_the_last_updates(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are made: a run that has all its steps is whole."""
-    update = Td3.update
+    gradient_step = TD3.gradient_step
 
-    def interrupted(self: Td3, batch: Transitions, generator: torch.Generator) -> dict[str, float]:
+    def interrupted(self: TD3, batch: Transitions) -> dict[str, float]:
         if self.updates == 17:
             os.kill(os.getpid(), signal.SIGINT)
-        return update(self, batch, generator)
+        return gradient_step(self, batch)
 
-    monkeypatch.setattr(Td3, "update", interrupted)
-    run = train(tiny(steps=120, updates_per_step=1.0))
+    monkeypatch.setattr(TD3, "gradient_step", interrupted)
+    run = train(tiny(steps=120, utd_ratio=1.0))
     newest = read_checkpoint(list_checkpoints(run / "checkpoints")[-1])
-    assert newest.state["learner"]["training"]["updates"] == 20
+    assert newest.state["learner"]["updates"] == 20
 
 
 def test_with_two_threads(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     # Few updates, but of a size at which PyTorch uses its threads too.
-    settings = tiny(
-        threads=2, copies=8, steps=200, updates_per_step=0.04, td3=Td3Config(batch=1000)
-    )
+    settings = tiny(threads=2, envs_per_body=8, steps=200, utd_ratio=0.04, batch_size=1000)
     whole = train(replace(settings, name="whole"))
-    update = Td3.update
+    gradient_step = TD3.gradient_step
 
-    def mortal(self: Td3, batch: Transitions, generator: torch.Generator) -> dict[str, float]:
+    def mortal(self: TD3, batch: Transitions) -> dict[str, float]:
         if self.updates == 3:
             raise ZeroDivisionError
-        return update(self, batch, generator)
+        return gradient_step(self, batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Td3, "update", mortal)
+        patch.setattr(TD3, "gradient_step", mortal)
         with pytest.raises(ZeroDivisionError):
             train(replace(settings, name="died"))
     assert torch.get_num_threads() == 2
@@ -204,7 +201,7 @@ def test_checkpoints_leave_no_trace(tiny: Make, whole: Path) -> None:
 
 
 def test_more_steps(tiny: Make, whole: Path) -> None:
-    short = train(tiny(buffer=1000, steps=300))
+    short = train(tiny(buffer_size=1000, steps=300))
     train(TrainSettings(resume=short, steps=600))
     assert_same_run(short, whole)
     assert Run(short).settings().steps == 600
@@ -226,7 +223,7 @@ def test_before_the_first_checkpoint(
 
 def test_a_full_buffer(tiny: Make, tmp_path: Path) -> None:
     """The ring goes round several times after the checkpoint that a resume goes back to."""
-    run = train(tiny(steps=600, buffer=60, keep=2))
+    run = train(tiny(steps=600, buffer_size=60, keep=2))
     copy = Path(shutil.copytree(run, tmp_path / "copy"))
     # As if a kill had come long after the older checkpoint, and before the newest.
     shutil.rmtree(list_checkpoints(run / "checkpoints")[-1])

@@ -10,23 +10,23 @@ from pathlib import Path
 
 import pytest
 import torch
-import tyro
 
-from sgrl.algorithms.ppo_config import PpoConfig
-from sgrl.algorithms.td3 import Td3Config
+from sgrl.algorithms.ppo_config import PPOConfig
+from sgrl.algorithms.td3_config import TD3Config
 from sgrl.models.methods import METHODS, PRESETS, get_method
 from sgrl.models.monolithic import MonolithicConfig
 from sgrl.models.set import SetConfig
 from sgrl.morphology import get_body
+from sgrl.training.command import parse_settings
 from sgrl.training.settings import (
     TrainSettings,
     check_device,
+    plain,
     resolve_settings,
     resumed_settings,
-    settings_from_json,
-    settings_to_json,
     started_from,
 )
+from sgrl.training.settings_file import settings_from_json, settings_to_json
 
 from .tiny import TINY
 
@@ -34,13 +34,15 @@ Make = Callable[..., TrainSettings]
 
 
 def test_resolving_leaves_nothing_open() -> None:
-    settings = resolve_settings(TrainSettings(bodies=("3d_hopper++",), method="swat+hn", seed=3))
+    settings = resolve_settings(
+        TrainSettings(bodies=("3d_hopper++",), method="swat+hn", algorithm="td3", seed=3)
+    )
     assert settings.bodies == ("3d_hopper_3_shin", "3d_hopper_4_lower_shin", "3d_hopper_5_full")
     assert settings.steps == 1_000_000
     assert settings.threads == os.cpu_count()
     assert settings.name == "swat_hn-3d_hopperpp-seed3"
-    assert settings.buffer == 1_000_000 + 3 * settings.copies
-    assert settings.network == get_method("swat").fast
+    assert settings.config.buffer_size == 1_000_000 + 3 * settings.envs_per_body
+    assert settings.network == plain(get_method("swat").fast)
     assert resolve_settings(settings) == settings
 
 
@@ -49,7 +51,7 @@ def test_resolving_leaves_nothing_open() -> None:
 def test_a_preset_s_sizes_are_recorded(method: str, preset: str) -> None:
     asked = TrainSettings(bodies=("3d_hopper_5_full",), method=method, preset=preset)
     settings = resolve_settings(asked)
-    assert settings.network == get_method(method).config(preset)
+    assert settings.network == plain(get_method(method).config(preset))
     assert settings_from_json(settings_to_json(settings)) == settings
     # Whoever goes on gives the preset or nothing.
     assert resumed_settings(replace(asked, resume=Path("x")), settings) == settings
@@ -65,25 +67,32 @@ def test_sizes_of_a_method_of_your_own_are_not(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_start_from_other_weights_takes_their_sizes(tiny: Make) -> None:
     source, asked = resolve_settings(tiny()), tiny(network=None)
-    assert started_from(asked, source).network == TINY.network
+    assert started_from(asked, source).network == plain(TINY.network)
     for change in ({"network": SetConfig()}, {"method": "swat"}, {"preset": "paper"}):
         given = replace(asked, **change)
         assert started_from(given, source) == given
 
 
 def test_the_buffer_is_the_paper_s_in_a_long_run_and_as_told_if_told() -> None:
-    body = ("3d_hopper_5_full",)
-    assert resolve_settings(TrainSettings(bodies=body, steps=30_000_000)).buffer == 10_000_000
-    assert resolve_settings(TrainSettings(bodies=body, steps=10, buffer=500)).buffer == 500
+    asked = TrainSettings(bodies=("3d_hopper_5_full",), algorithm="td3", steps=30_000_000)
+    assert resolve_settings(asked).config.buffer_size == 10_000_000
+    small = replace(asked, steps=10, config=TD3Config(buffer_size=500))
+    assert resolve_settings(small).config.buffer_size == 500
 
 
 def test_they_come_back_from_json(tiny: Make) -> None:
     for settings in (
         tiny(),
-        tiny(network=None, resume=Path("x"), td3=Td3Config(per_limb=False)),
-        tiny(method="monolithic", network=MonolithicConfig((16, 16))),
+        tiny(network=None, resume=Path("x"), per_limb=False),
+        tiny(algorithm="ppo", config=PPOConfig(n_epochs=7)),
+        tiny(
+            method="monolithic",
+            bodies=("3d_hopper_3_shin",),
+            network=MonolithicConfig((16, 16)),
+        ),
     ):
-        assert settings_from_json(settings_to_json(settings)) == settings
+        resolved = resolve_settings(settings)
+        assert settings_from_json(settings_to_json(resolved)) == resolved
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"bodies": [], "td3": {"colour": 1}}'])
@@ -101,19 +110,18 @@ def test_a_file_of_something_else(text: str) -> None:
         ({"method": "sett"}, "did you mean set"),
         ({"preset": "slow"}, "there are fast, many, paper"),
         ({"method": "monolithic"}, "exactly one body, not for these 2"),
-        ({"steps": 0}, "steps must be 1 or more"),
-        ({"copies": 0}, "copies must be 1 or more"),
-        ({"updates_per_step": float("nan")}, "updates_per_step must be 0 or more"),
-        ({"seed": -1}, "a seed is"),
-        ({"keep": 0}, "keep must be 1 or more"),
+        ({"steps": 0}, "steps must lie between 1 and"),
+        ({"steps": 10**13}, "steps must lie between 1 and 1,000,000,000,000, not"),
+        ({"envs_per_body": 0}, "envs_per_body must lie between 1 and 100,000, not 0"),
+        ({"seed": -1}, "seed must lie between 0 and 4,294,967,295, not -1"),
+        ({"keep": 0}, "keep must lie between 1 and"),
         ({"device": "abacus"}, "device 'abacus' cannot be used"),
         ({"name": "../elsewhere"}, "name of a folder"),
         ({"bodies": "3d_hopper_5_full"}, "a tuple of names.*not '3d_hopper_5_full'"),
         ({"bodies": (get_body("3d_hopper_5_full"),)}, "a tuple of names"),
-        (
-            {"ppo": PpoConfig(kl=0.1, value_learning_rate=0.1)},
-            "--ppo.kl, --ppo.value-learning-rate",
-        ),
+        ({"algorithm": "tdd3"}, "did you mean td3"),
+        ({"name": "a@b"}, "has no @"),
+        ({"yaw": 1e9}, "yaw must lie between"),
     ],
 )
 def test_mistakes(tiny: Make, changes: dict[str, object], message: str) -> None:
@@ -139,11 +147,11 @@ def test_a_resumed_run_keeps_its_settings(tiny: Make) -> None:
 
 
 def test_a_resumed_run_may_be_told_part_of_its_settings_again(tiny: Make) -> None:
-    recorded = resolve_settings(tiny(td3=Td3Config(batch=7, polyak=0.5)))
-    again = TrainSettings(resume=Path("x"), td3=Td3Config(batch=7))
+    recorded = resolve_settings(tiny(batch_size=7, tau=0.5))
+    again = TrainSettings(resume=Path("x"), config=TD3Config(batch_size=7, utd_ratio=0.1))
     assert resumed_settings(again, recorded) == recorded
-    other = TrainSettings(resume=Path("x"), td3=Td3Config(batch=7, polyak=0.1))
-    with pytest.raises(ValueError, match=r"keeps its settings: td3\.polyak is 0\.5, not 0\.1"):
+    other = TrainSettings(resume=Path("x"), config=TD3Config(batch_size=7, tau=0.1))
+    with pytest.raises(ValueError, match=r"keeps its settings: td3\.tau is 0\.5, not 0\.1"):
         resumed_settings(other, recorded)
 
 
@@ -170,21 +178,39 @@ def test_runs_with_neighbouring_seeds_share_no_environment() -> None:
 
 
 def test_the_command_line_has_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
-    line = "--method swat+hn --bodies 3d_cwhh++ 3d_hopper_5_full --steps 5 --td3.no-per-limb"
-    settings = tyro.cli(TrainSettings, args=line.split())
-    assert settings == TrainSettings(
+    line = "--algorithm td3 --method swat+hn --bodies 3d_cwhh++ 3d_hopper_5_full --steps 5"
+    assert parse_settings([*line.split(), "--td3.no-per-limb"]) == TrainSettings(
+        algorithm="td3",
         method="swat+hn",
         bodies=("3d_cwhh++", "3d_hopper_5_full"),
         steps=5,
-        td3=Td3Config(per_limb=False),
+        config=TD3Config(per_limb=False),
     )
     with pytest.raises(SystemExit):
-        tyro.cli(TrainSettings, args=["--help"])
+        parse_settings(["--help"])
     shown = capsys.readouterr().out
     for one in fields(TrainSettings):
-        if one.name not in ("td3", "network"):
+        if one.name not in ("config", "network"):
             assert f"--{one.name.replace('_', '-')}" in shown
+    for name, config in (("td3", TD3Config), ("ppo", PPOConfig)):
+        for one in fields(config):
+            assert f"--{name}.{one.name.replace('_', '-')}" in shown
     assert "--network" not in shown
+    assert "--config" not in shown
+
+
+def test_options_of_another_algorithm_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"--ppo.horizon: only with --algorithm ppo, not td3"):
+        parse_settings(["--algorithm", "td3", "--bodies", "3d_hopper_5_full", "--ppo.horizon", "3"])
+
+
+def test_a_resumed_run_knows_its_algorithm(tiny: Make) -> None:
+    recorded = resolve_settings(tiny(algorithm="ppo", config=PPOConfig(n_epochs=7)))
+    again = parse_settings(["--resume", "x", "--ppo.n-epochs", "7"])
+    assert resumed_settings(again, recorded) == recorded
+    other = parse_settings(["--resume", "x", "--td3.tau", "0.1"])
+    with pytest.raises(ValueError, match="algorithm is 'ppo', and TD3Config is of another"):
+        resumed_settings(other, recorded)
 
 
 def test_a_device_without_double_precision_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

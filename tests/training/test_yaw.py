@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from sgrl.training.loop import train
-from sgrl.training.settings import TrainSettings, settings_from_json, settings_to_json
+from sgrl.training.settings import TrainSettings
+from sgrl.training.settings_file import settings_from_json, settings_to_json
 
 from .tiny import TINY, read_metrics
 

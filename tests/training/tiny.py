@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
 
-from sgrl.algorithms.td3 import Td3Config
+from sgrl.algorithms.td3_config import TD3Config
 from sgrl.models.set import SetConfig
 from sgrl.training.checkpoint import WEIGHTS, list_checkpoints
 from sgrl.training.run import Run
@@ -17,15 +19,22 @@ from sgrl.training.settings import TrainSettings
 TINY = TrainSettings(
     bodies=("3d_hopper_3_shin", "3d_walker_2_right_leg_left_knee"),
     steps=400,
-    copies=2,
+    algorithm="td3",
+    envs_per_body=2,
     threads=1,
-    warm_up=100,
-    updates_per_step=0.1,
     log_every=40,
     checkpoint_every=100,
-    td3=Td3Config(batch=8),
+    config=TD3Config(batch_size=8, learning_starts=100, utd_ratio=0.1),
     network=SetConfig(layers=1, embedding=8, hidden=8, matrix=6, matrix_hidden=8),
 )
+
+
+def with_changes(settings: TrainSettings, **changes: Any) -> TrainSettings:
+    """Settings with others, among them those of the algorithm, by their names."""
+    names = {field.name for field in fields(settings.config)}
+    own = {name: changes.pop(name) for name in names & changes.keys()}
+    config = replace(settings.config, **own)
+    return replace(settings, **({"config": config} | changes))
 
 
 def read_metrics(run: Path) -> list[dict[str, str]]:

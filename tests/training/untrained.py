@@ -6,9 +6,11 @@ from pathlib import Path
 
 import torch
 
-from sgrl.algorithms.td3 import Td3
+from sgrl.algorithms.learner import Learner
+from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.models.set import SetConfig
 from sgrl.training.checkpoint import Checkpoint, write_checkpoint
+from sgrl.training.learners import make_learner
 from sgrl.training.run import Run, create_run
 from sgrl.training.settings import TrainSettings, resolve_settings
 
@@ -18,10 +20,11 @@ TINY = SetConfig(layers=1, embedding=16, hidden=16, matrix=6, matrix_hidden=8)
 
 def untrained_run(
     folder: Path, *, steps: tuple[int, ...] = (100,), method: str = "set"
-) -> tuple[Run, list[Td3]]:
+) -> tuple[Run, list[Learner]]:
     """A run as the training leaves it, with a learner for each checkpoint."""
     settings = resolve_settings(
         TrainSettings(
+            algorithm="td3",
             bodies=(HOPPER,) if method == "monolithic" else (HOPPER, WALKER),
             method=method,
             runs=folder,
@@ -33,12 +36,9 @@ def untrained_run(
     learners = []
     for step in steps:
         torch.manual_seed(step)
-        learner = Td3(
-            method, "fast", settings.morphologies(), settings.td3, network=settings.network
-        )
-        packed = Checkpoint(
-            learner.weights(), learner.training_state(), {"steps": step, "seconds": 0.0}
-        ).pack()
+        env = LocomotionVectorEnv(settings.morphologies(), 1, threads=1)
+        learner = make_learner(settings, env, None)
+        packed = Checkpoint(learner.weights(), {}, {"steps": step, "seconds": 0.0}).pack()
         write_checkpoint(run.checkpoints, step, packed, keep=9)
         learners.append(learner)
     return run, learners

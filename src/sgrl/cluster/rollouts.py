@@ -1,8 +1,9 @@
-"""PPO's rollouts on Ray: workers that each have some of the copies, and feed one learner.
+"""Rollouts on Ray: workers that each have some of the environments, and feed one learner.
 
-A worker keeps nothing that matters. It gets the weights and where its copies stand, and gives
-back the steps and where they stand then. So one that dies is replaced and its rollout made
-again, to the bit, and a checkpoint holds all there is.
+They are for algorithms that make several steps with the same weights (`rollout_steps`). A worker
+keeps nothing that matters. It gets the weights and where its environments stand, and gives back
+the steps and where they stand then. So one that dies is replaced and its rollout made again, to
+the bit, and a checkpoint holds all there is.
 """
 
 from __future__ import annotations
@@ -11,72 +12,82 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sgrl.algorithms.rollout import Step
+from sgrl.algorithms.learner import Clock, EnvLayout, Learner, Step
 from sgrl.cluster.connection import connected
 from sgrl.envs.observation import FEATURES
 from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.models.plugins import TRUST
-from sgrl.training.copies import Layout, LocalCopies
-from sgrl.training.learner import Learner
-from sgrl.training.metrics import Clock
-from sgrl.training.on_policy import OnPolicyLearner
+from sgrl.training.collector import LocalCollector
+from sgrl.training.learners import make_learner
+from sgrl.training.metrics import Clock as StepClock
 from sgrl.training.settings import TrainSettings
 
 MAX_LOSSES = 3
 """Times that a worker may die over one rollout."""
 
 
+class Explorer(Protocol):
+    """A learner whose exploration comes from one generator, so that workers can draw like it."""
+
+    acting: np.random.Generator
+    """Draws normal noise for all environments, a row for each, at every step."""
+
+    def load_weights(self, weights: Mapping[str, Tensor]) -> str:
+        """See `Learner.load_weights`."""
+
+
 @dataclass(frozen=True)
 class Standing:
-    """Where the copies of a worker stand, between two rollouts."""
+    """Where the environments of a worker stand, between two rollouts."""
 
-    env: dict[str, NDArray[Any]]
-    """State of the environment."""
+    env: dict[str, Any]
+    """State of the collector."""
     noise: dict[str, Any]
     """State of what draws their actions."""
 
 
 class SharedNoise(np.random.Generator):
-    """Draws for all copies and gives those of some rows.
+    """Draws for all environments and gives those of some rows.
 
-    So a copy tries the same actions whoever has it, and the number of workers is no matter.
+    So an environment gets the same actions whoever has it, and the number of workers is no matter.
     """
 
-    def __init__(self, source: np.random.Generator, rows: NDArray[np.intp], copies: int) -> None:
+    def __init__(self, source: np.random.Generator, rows: NDArray[np.intp], num_envs: int) -> None:
         super().__init__(source.bit_generator)
-        self._rows, self._copies = rows, copies
+        self._rows, self._num_envs = rows, num_envs
 
     def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
         """For a `size` whose first number is that of the rows."""
-        drawn = super().standard_normal((self._copies, *size[1:]), dtype)
+        drawn = super().standard_normal((self._num_envs, *size[1:]), dtype)
         return drawn[self._rows]
 
 
 class RolloutWorker:
-    """Makes rollouts of its share of the copies, in a process of its own on one core."""
+    """Makes rollouts of its share of the environments, in a process of its own on one core."""
 
     def __init__(
         self,
         settings: TrainSettings,
         rows: NDArray[np.intp],
-        copies: int,
+        num_envs: int,
         trust: Sequence[str] = (),
     ) -> None:
-        """`settings` have the copies of this worker, which are `rows` of all `copies`; the modules
-        that may be imported for them are `trust`."""
+        """`settings` have the environments of this worker, which are `rows` of all `num_envs`; the
+        modules that may be imported for them are `trust`."""
         TRUST.add(trust)
         torch.set_num_threads(1)
         self.settings = settings
-        self.copies = LocalCopies(settings)
-        self.learner = OnPolicyLearner(settings, self.copies.layout)
-        self.learner.acting = SharedNoise(self.learner.acting, rows, copies)
+        self.collector = LocalCollector(settings)
+        self.learner = make_learner(settings, self.collector.layout, None)
+        self.explorer = cast(Explorer, self.learner)
+        self.explorer.acting = SharedNoise(self.explorer.acting, rows, num_envs)
 
     def process(self) -> int:
         """Its number, on its node."""
@@ -84,28 +95,35 @@ class RolloutWorker:
 
     def start(self, seeds: Sequence[int]) -> Standing:
         """Begin the episodes."""
-        self.copies.start(seeds)
+        self.collector.start(seeds)
         return self._standing()
 
     def collect(
         self, weights: Mapping[str, Tensor], standing: Standing
     ) -> tuple[list[Step], Standing]:
-        """A rollout of a policy from where the copies stand, and where they stand then."""
-        self.learner.load(weights, None)
-        self.learner.acting.bit_generator.state = standing.noise
-        self.copies.set_state(standing.env, {})
-        clock = Clock()
-        steps = [self.copies.step(self.learner, clock) for _ in range(self.settings.ppo.rollout)]
+        """A rollout of a policy from where the environments stand, and where they stand then."""
+        self.learner.load_weights(weights)
+        self.explorer.acting.bit_generator.state = standing.noise
+        self.collector.load_state_dict(standing.env)
+        clock, count = StepClock(), rollout_steps(self.settings)
+        steps = [self.collector.step(self.learner, clock) for _ in range(count)]
         return steps, self._standing()
 
     def _standing(self) -> Standing:
-        env, _ = self.copies.get_state()
-        return Standing(env, dict(self.learner.acting.bit_generator.state))
+        noise = dict(self.explorer.acting.bit_generator.state)
+        return Standing(self.collector.state_dict(), noise)
+
+
+def rollout_steps(settings: TrainSettings) -> int:
+    """Steps of every environment that are made with the same weights."""
+    steps = settings.algorithm_config().rollout_steps
+    assert steps is not None, "resolve the settings first"
+    return steps
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Of copies that are elsewhere."""
+    """Of environments that are elsewhere."""
 
     num_envs: int
     body_index: NDArray[np.intp]
@@ -113,32 +131,32 @@ class _Layout:
     action_mask: NDArray[np.bool_]
 
 
-def _layout(settings: TrainSettings, copies: int) -> _Layout:
+def _layout(settings: TrainSettings, envs_per_body: int) -> _Layout:
     one = LocomotionVectorEnv(settings.morphologies(), 1, threads=1)
     return _Layout(
-        one.num_envs * copies,
-        np.repeat(one.body_index, copies),
-        np.repeat(one.limb_mask, copies, axis=0),
-        np.repeat(one.action_mask, copies, axis=0),
+        one.num_envs * envs_per_body,
+        np.repeat(one.body_index, envs_per_body),
+        np.repeat(one.limb_mask, envs_per_body, axis=0),
+        np.repeat(one.action_mask, envs_per_body, axis=0),
     )
 
 
-class RemoteCopies:
-    """Copies that workers on Ray step, a whole rollout at a time under the weights of its start."""
+class RayCollector:
+    """Has workers on Ray make a whole rollout at a time, under the weights of its start."""
 
     def __init__(self, settings: TrainSettings, log: Callable[[str], None]) -> None:
         """`log` hears of workers that died."""
-        assert settings.copies is not None, "resolve the settings first"
+        assert settings.envs_per_body is not None, "resolve the settings first"
         self._settings, self._log = settings, log
-        layout = _layout(settings, settings.copies)
-        self.layout: Layout = layout
-        shares = np.array_split(np.arange(settings.copies), settings.rollout_workers)
-        firsts = settings.copies * np.arange(len(settings.bodies))
+        layout = _layout(settings, settings.envs_per_body)
+        self.layout: EnvLayout = layout
+        shares = np.array_split(np.arange(settings.envs_per_body), settings.rollout_workers)
+        firsts = settings.envs_per_body * np.arange(len(settings.bodies))
         self._rows = [(firsts[:, None] + share).ravel() for share in shares]
-        """Of each worker among those of all copies, in the order of its own."""
+        """Of each worker among those of all environments, in the order of its own."""
         self._shares = [len(share) for share in shares]
         numbers = layout.limb_mask.shape[1] * FEATURES + 2 * layout.action_mask.shape[1]
-        self._bytes = 4 * numbers * layout.num_envs * settings.ppo.rollout
+        self._bytes = 4 * numbers * layout.num_envs * rollout_steps(settings)
         """Of a rollout, about."""
         self._open = ExitStack()
         self._ray: Any = None
@@ -166,32 +184,30 @@ class RemoteCopies:
         return step
 
     def _join(self, parts: Sequence[Step]) -> Step:
-        """One step of all copies, of those of each worker."""
-        joined = {}
-        for one in fields(Step):
-            own = [getattr(part, one.name) for part in parts]
-            whole = np.empty((self.layout.num_envs, *own[0].shape[1:]), own[0].dtype)
-            for rows, values in zip(self._rows, own, strict=True):
-                whole[rows] = values
-            joined[one.name] = whole
-        return Step(**joined)
-
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        arrays = {
-            f"{index}.{name}": array
-            for index, standing in enumerate(self._standings)
-            for name, array in standing.env.items()
+        """One step of all environments, of those of each worker."""
+        arrays = [one.name for one in fields(Step) if one.name != "extras"]
+        joined = {name: self._whole([getattr(part, name) for part in parts]) for name in arrays}
+        extras = {
+            name: self._whole([part.extras[name] for part in parts]) for name in parts[0].extras
         }
-        return arrays, {"noise": [standing.noise for standing in self._standings]}
+        return Step(**joined, extras=extras)
 
-    def set_state(self, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+    def _whole(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        whole = np.empty((self.layout.num_envs, *parts[0].shape[1:]), parts[0].dtype)
+        for rows, values in zip(self._rows, parts, strict=True):
+            whole[rows] = values
+        return whole
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "envs": [standing.env for standing in self._standings],
+            "noise": [standing.noise for standing in self._standings],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._connect()
-        envs: list[dict[str, NDArray[Any]]] = [{} for _ in self._shares]
-        for name, array in arrays.items():
-            index, _, own_name = name.partition(".")
-            envs[int(index)][own_name] = array
         self._standings = [
-            Standing(env, noise) for env, noise in zip(envs, facts["noise"], strict=True)
+            Standing(env, noise) for env, noise in zip(state["envs"], state["noise"], strict=True)
         ]
 
     def close(self) -> None:
@@ -220,7 +236,7 @@ class RemoteCopies:
         self._workers = [self._make_worker(index, cores=1) for index in range(count)]
 
     def _make_worker(self, index: int, cores: int) -> Any:
-        own = replace(self._settings, copies=self._shares[index], threads=1, device="cpu")
+        own = replace(self._settings, envs_per_body=self._shares[index], threads=1, device="cpu")
         remote = self._ray.remote(RolloutWorker)
         return remote.options(num_cpus=cores, scheduling_strategy="SPREAD").remote(
             own, self._rows[index], self.layout.num_envs, TRUST.modules()

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from types import MappingProxyType
 
-from sgrl.algorithms.ppo_config import PpoConfig
-from sgrl.algorithms.td3 import Td3Config
+from sgrl.algorithms.config import AlgorithmConfig
+from sgrl.algorithms.ppo_config import PPOConfig
+from sgrl.algorithms.td3_config import TD3Config
 from sgrl.envs.task import MAX_EPISODE_STEPS
 from sgrl.morphology.table import COLLECTIONS
 from sgrl.training.settings import TrainSettings
-
-Algorithm = Literal["td3", "ppo"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Budget:
     name: str
     about: str
     """Stated in every table."""
-    algorithm: Algorithm
+    algorithm: str
     """Unless another is asked for."""
     seeds: int
     """Trainings of each method."""
@@ -48,21 +48,21 @@ class Budget:
     """Training on a collection."""
     fine_tuning: Length
     """Second stage on a collection."""
-    td3: TrainSettings
-    """What else TD3 is told."""
-    ppo: TrainSettings
-    """What else PPO is told."""
+    common: TrainSettings
+    """What else a training is told."""
+    configs: Mapping[str, AlgorithmConfig] = MappingProxyType({})
+    """What an algorithm, by its name, is told instead of its defaults."""
 
-    def settings(self, method: str, task: str, seed: int, algorithm: Algorithm) -> TrainSettings:
+    def settings(self, method: str, task: str, seed: int, algorithm: str) -> TrainSettings:
         """Of one training on a body or collection."""
         length = self.collection if task in COLLECTIONS else self.body
-        template = self.td3 if algorithm == "td3" else self.ppo
         return replace(
-            template,
+            self.common,
             bodies=(task,),
             method=method,
             seed=seed,
             algorithm=algorithm,
+            config=self.configs.get(algorithm),
             steps=length.steps,
             minutes=length.minutes,
         )
@@ -78,22 +78,11 @@ SMOKE = Budget(
     body=Length(512),
     collection=Length(3_072),
     fine_tuning=Length(3_072),
-    td3=TrainSettings(
-        copies=8,
-        threads=1,
-        warm_up=100,
-        updates_per_step=0.02,
-        log_every=64,
-        checkpoint_every=256,
-        td3=Td3Config(batch=8),
-    ),
-    ppo=TrainSettings(
-        copies=8,
-        threads=1,
-        log_every=64,
-        checkpoint_every=256,
-        ppo=PpoConfig(rollout=16, epochs=1),
-    ),
+    common=TrainSettings(envs_per_body=8, threads=1, log_every=64, checkpoint_every=256),
+    configs={
+        "td3": TD3Config(batch_size=8, learning_starts=100, utd_ratio=0.02),
+        "ppo": PPOConfig(n_steps=16, n_epochs=1),
+    },
 )
 
 LAPTOP = Budget(
@@ -109,9 +98,9 @@ LAPTOP = Budget(
     body=Length(UNTIL_TIME_IS_UP, minutes=18),
     collection=Length(UNTIL_TIME_IS_UP, minutes=15),
     fine_tuning=Length(UNTIL_TIME_IS_UP, minutes=8),
+    common=TrainSettings(threads=1, checkpoint_every=100_000),
     # Room for all that TD3 collects in that time, not for all the steps.
-    td3=TrainSettings(threads=1, buffer=1_000_000),
-    ppo=TrainSettings(threads=1, checkpoint_every=100_000),
+    configs={"td3": TD3Config(buffer_size=1_000_000)},
 )
 
 PAPER = Budget(
@@ -128,8 +117,7 @@ PAPER = Budget(
     body=Length(5_000_000),
     collection=Length(10_000_000),
     fine_tuning=Length(5_000_000),
-    td3=TrainSettings(preset="paper"),
-    ppo=TrainSettings(preset="paper"),
+    common=TrainSettings(preset="paper"),
 )
 
 BUDGETS = {budget.name: budget for budget in (SMOKE, LAPTOP, PAPER)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import tyro
 from rich.console import Console
@@ -23,7 +23,7 @@ def reproduce_command(
     name: tyro.conf.Positional[str],
     *,
     budget: str = "laptop",
-    algorithm: Literal["td3", "ppo"] | None = None,
+    algorithm: str | None = None,
     methods: tuple[str, ...] = (),
     bodies: tuple[str, ...] = (),
     seeds: int | None = None,
@@ -44,7 +44,8 @@ def reproduce_command(
     Args:
         name: The evaluation, or list.
         budget: What it may cost: smoke (minutes), laptop (hours on two cores) or paper (a cluster).
-        algorithm: What learns, td3 or ppo; the budget's own if not given.
+        algorithm: What learns, such as ppo, or your own as module:Class; the budget's own if not
+            given.
         methods: Methods, instead of the evaluation's.
         bodies: Bodies or collections to train on, instead of the evaluation's.
         seeds: Trainings of each method, instead of the budget's number.
@@ -57,7 +58,7 @@ def reproduce_command(
         no_train: Only try out and tabulate what has been trained.
     """
     TRUST.add(trust)
-    TRUST.add_named(methods)
+    TRUST.add_named((*methods, algorithm or ""))
     TRUST.distrust(runs=runs)
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False, soft_wrap=True)
     if name == "list":
@@ -96,7 +97,7 @@ def reproduce_command(
 def make_request(
     name: str,
     budget: str,
-    algorithm: Literal["td3", "ppo"] | None,
+    algorithm: str | None,
     methods: tuple[str, ...],
     bodies: tuple[str, ...],
     seeds: int | None,

@@ -13,8 +13,9 @@ from typing import Literal
 
 from matplotlib.figure import Figure
 
+from sgrl.algorithms.registry import algorithm_named
 from sgrl.envs.task import Variant
-from sgrl.experiments.budgets import Algorithm, Budget
+from sgrl.experiments.budgets import Budget
 from sgrl.experiments.paper import Key, Number, method_title
 from sgrl.experiments.results import Results
 from sgrl.experiments.runner import Job, make_job
@@ -88,7 +89,7 @@ class Request:
     experiment: Experiment
     budget: Budget
     runs: Path
-    algorithm: Algorithm
+    algorithm: str
     methods: tuple[str, ...] = ()
     """Instead of the experiment's, if any are given."""
     tasks: tuple[str, ...] = ()
@@ -100,6 +101,7 @@ class Request:
     def __post_init__(self) -> None:
         for method in self.methods:
             get_method(method)
+        algorithm_named(self.algorithm)
         for task in self.tasks:
             if task not in COLLECTIONS:
                 get_body(task)

@@ -6,8 +6,6 @@ finished, whoever ran it, and one that was cut off goes on from its last checkpo
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
 import json
 import os
 import re
@@ -19,15 +17,10 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from sgrl.training.checkpoint import CorruptCheckpointError, list_checkpoints, read_metadata
+from sgrl.training.identity import digest_of, identity_of
 from sgrl.training.loop import train
 from sgrl.training.run import Run
 from sgrl.training.settings import TrainSettings, is_over, resolve_settings
-
-HOUSEKEEPING = (
-    *("runs", "name", "resume", "init_from", "threads", "device", "wandb"),
-    *("log_every", "checkpoint_every", "keep"),
-)
-"""Settings that say where and how, not what is trained: they are no part of a job's identity."""
 
 Phase = Literal["missing", "partial", "done"]
 Event = Literal["started", "done", "failed", "stopped"]
@@ -89,45 +82,44 @@ class Job:
         run = Run(self.folder)
         if not run.settings_file.is_file():
             raise ValueError(f"{self.folder} is in the way: it is not a run; move it elsewhere")
-        # Whoever looks may lack the device that trains.
-        here = resolve_settings(replace(self.settings, device="cpu"))
-        found = run.settings()
-        if found.network is None:  # recorded when a preset's sizes were not
-            found = replace(found, network=found.preset_sizes())
-        recorded, own = _identity(found), _identity(here)
-        for name, value in own.items():
-            if recorded[name] != value:
+        recorded, own = identity_of(run.settings()), identity_of(_resolved(self.settings))
+        for name in sorted(own.keys() | recorded.keys()):
+            if recorded.get(name) != own.get(name):
                 raise ValueError(
-                    f"{self.folder} was trained with other settings: {name} is {recorded[name]!r}, "
-                    f"not {value!r}; give another folder with --runs, or move that one elsewhere"
+                    f"{self.folder} was trained with other settings: {name} is "
+                    f"{recorded.get(name)!r}, not {own.get(name)!r}; give another folder with "
+                    "--runs, or move that one elsewhere"
                 )
 
 
 def make_job(settings: TrainSettings, label: str, runs: Path) -> Job:
     """A job in `runs`, in a folder whose name follows from the settings.
 
-    Equal settings are one job, whichever experiments ask for it. The name holds a digest of
-    all that is not at its default, so that a setting added later leaves old names alone.
+    Equal settings are one job, whichever experiments ask for it: its name holds a digest of what
+    identifies it. A run of the same identity that was named by an earlier version is found, too.
     """
-    default = _identity(TrainSettings())
-    changed = {n: v for n, v in _identity(settings).items() if v != default[n]}
-    if settings.init_from is not None:
-        changed["init_from"] = settings.init_from.name
-    text = json.dumps(changed, sort_keys=True, default=str)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    identity = identity_of(_resolved(settings))
     bodies = "_".join(settings.bodies) if len(settings.bodies) < 3 else f"{len(settings.bodies)}"
     words = f"{settings.method}-{bodies}-{settings.algorithm}-{settings.variant}"
     readable = re.sub(r"[^\w.-]", lambda found: "p" if found[0] == "+" else "_", words)
-    name = f"{readable}-seed{settings.seed}-{digest}"
+    prefix = f"{readable}-seed{settings.seed}-"
+    name = f"{prefix}{digest_of(identity)}"
+    if not (runs / name).exists():
+        akin = (Run(path.parent) for path in runs.glob(f"{prefix}*/settings.json"))
+        name = next((run.path.name for run in akin if _is_of(run, identity)), name)
     return Job(replace(settings, runs=runs, name=name), label)
 
 
-def _identity(settings: TrainSettings) -> dict[str, Any]:
-    return {
-        one.name: getattr(settings, one.name)
-        for one in dataclasses.fields(settings)
-        if one.name not in HOUSEKEEPING
-    }
+def _is_of(run: Run, identity: dict[str, Any]) -> bool:
+    try:
+        return identity_of(run.settings()) == identity
+    except (OSError, ValueError):
+        return False  # of a version that is not understood here, or half gone
+
+
+def _resolved(settings: TrainSettings) -> TrainSettings:
+    """Resolved as whoever looks can: they may lack the device that trains."""
+    return resolve_settings(replace(settings, device="cpu"))
 
 
 def run_job(job: Job) -> None:

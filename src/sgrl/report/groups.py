@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -11,21 +10,17 @@ from typing import Any
 
 from sgrl.morphology import COLLECTIONS, MIRRORED
 from sgrl.report.runs import RunRecord
+from sgrl.setting import settings_of
 from sgrl.training.run import Run
-from sgrl.training.settings import TD3_ONLY, TrainSettings
+from sgrl.training.settings import TrainSettings, plain
 
-NOT_COMPARED = (
-    *("seed", "name", "runs", "resume", "wandb"),
-    *("log_every", "checkpoint_every", "keep"),
-)
-"""Settings that do not make it another experiment."""
-TELLING = ("method", "algorithm", "preset", "variant", "network", "td3", "ppo", "init_from")
+TELLING = ("method", "algorithm", "preset", "variant", "network", "config", "init_from")
 """Settings that a label names first, the most telling before the others."""
 PLAIN = ("method", "algorithm", "preset", "variant", "bodies", "network")
 """Settings whose value says enough without their name."""
 
 Settings = dict[str, str]
-"""Settings by name, nested ones as `ppo.epochs`, as they are shown."""
+"""Settings by name, nested ones as `config.gamma`, as they are shown."""
 
 
 @dataclass(frozen=True)
@@ -88,20 +83,19 @@ def make_labels(settings: Sequence[Settings], bodies: Sequence[set[str]]) -> lis
 
 def flat_settings(settings: TrainSettings) -> Settings:
     """What two runs are compared by."""
-    values = dataclasses.asdict(settings)
-    for name in NOT_COMPARED:
-        del values[name]
-    for name in ("ppo",) if settings.algorithm == "td3" else ("td3", *TD3_ONLY):
-        del values[name]
+    values = {
+        name: getattr(settings, name)
+        for name, known in settings_of(settings).items()
+        if known.identifies and name not in ("seed", "config", "network")
+    }
     values["bodies"] = task_of(settings.bodies)
     if settings.init_from is not None:
         values["init_from"] = _origin(settings.init_from)
-    if settings.algorithm == "td3" and (settings.buffer or 0) >= (settings.steps or 0):
-        values["buffer"] = "all"  # a run that was cut short keeps the number of its first steps
-    sizes = values.pop("network")
-    if settings.network == settings.preset_sizes():
-        sizes = None
-    flat = dict(_flatten(values))
+    config = plain(settings.config) or {}
+    if (config.get("buffer_size") or 0) >= (settings.steps or 0):
+        config["buffer_size"] = "all"  # a run that was cut short keeps that of its first steps
+    sizes = None if settings.network == settings.preset_sizes() else settings.network
+    flat = dict(_flatten(values | {"config": config}))
     flat["network"] = "preset sizes" if sizes is None else "own sizes"
     return flat | dict(_flatten({"network": sizes or {}}))
 

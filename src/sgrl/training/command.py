@@ -1,30 +1,95 @@
-"""`sgrl train`: a training with its messages and exit codes."""
+"""`sgrl train`: the options, and a training with its messages and exit codes.
+
+Reading options and printing help need no torch.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
+from sgrl.algorithms.registry import ALGORITHMS, algorithm_named
 from sgrl.models.plugins import TRUST, TrustOption
-from sgrl.training.interrupt import InterruptedTrainingError
-from sgrl.training.loop import TrainingFailedError, train
 from sgrl.training.settings import TrainSettings
 
 
-def train_command(
-    settings: Annotated[TrainSettings, tyro.conf.arg(name="")], *, trust: TrustOption = ()
-) -> Path:
-    """Train a policy on one body or many, in a folder of its own, and go on after a stop.
+@dataclass(frozen=True)
+class _Options:
+    """What `sgrl train` is told beside the settings of an algorithm."""
 
-    Example: sgrl train --method set --bodies 3d_hopper_5_full --steps 200000 --seed 1
+    settings: Annotated[TrainSettings, tyro.conf.arg(name="")] = field(
+        default_factory=TrainSettings
+    )
+    trust: TrustOption = ()
 
-    Returns the run's folder.
+
+def parse_settings(arguments: Sequence[str], description: str | None = None) -> TrainSettings:
+    """Settings from the options of `sgrl train`.
+
+    ValueError for options of an algorithm other than the one that learns. The modules that the
+    user names in them are trusted.
     """
-    TRUST.add(trust)
-    TRUST.add_named((settings.method,))  # which the user gave
+    algorithms = _option(arguments, "--algorithm")
+    TRUST.add_named(algorithms)
+    rows = {row.options: row for row in ALGORITHMS.values()}
+    for name in algorithms:
+        if ":" in name:
+            TRUST.add(_option(arguments, "--trust"))
+            rows.setdefault(algorithm_named(name).options, algorithm_named(name))
+    configs = {options: row.config_class() for options, row in rows.items()}
+    fields = [(name, config, field(default_factory=config)) for name, config in configs.items()]
+    options = make_dataclass("Options", fields, bases=(_Options,), frozen=True)
+    parsed: Any = tyro.cli(options, prog="sgrl train", description=description, args=arguments)
+    TRUST.add(parsed.trust)
+    TRUST.add_named((parsed.settings.method,))
+    read = {name: getattr(parsed, name) for name in configs}
+    given = {name: config for name, config in read.items() if config != configs[name]()}
+    return _with_config(parsed.settings, given, {name: row.name for name, row in rows.items()})
+
+
+def _with_config(
+    settings: TrainSettings, given: dict[str, Any], names: dict[str, str]
+) -> TrainSettings:
+    """Settings with the one config that is not at its defaults, if it is their algorithm's.
+
+    A run that is resumed has an algorithm already: that one compares it to what was recorded.
+    """
+    own = settings.algorithm
+    others = [name for name in given if names[name] != own]
+    if settings.resume is not None:
+        others = list(given)[1:]
+    for name in others:
+        config, default = given[name], type(given[name])()
+        changed = ", ".join(
+            f"--{name}.{one.name.replace('_', '-')}"
+            for one in dataclasses.fields(config)
+            if getattr(config, one.name) != getattr(default, one.name)
+        )
+        raise ValueError(f"{changed}: only with --algorithm {names[name]}, not {own}")
+    return replace(settings, config=next(iter(given.values()), None))
+
+
+def _option(arguments: Sequence[str], name: str) -> list[str]:
+    """Values that are given for an option, before anything is known of the others."""
+    values = [
+        argument.partition("=")[2] if "=" in argument else following
+        for argument, following in zip(arguments, [*arguments[1:], ""], strict=True)
+        if argument.partition("=")[0] == name
+    ]
+    return [value for value in values if value and not value.startswith("-")]
+
+
+def train_command(settings: TrainSettings) -> Path:
+    """Train as `sgrl train` does: messages for people, and exit codes. Returns the run's folder."""
+    from sgrl.training.interrupt import InterruptedTrainingError
+    from sgrl.training.loop import TrainingFailedError, train
+
     try:
         return train(settings)
     except InterruptedTrainingError as stop:

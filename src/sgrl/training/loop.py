@@ -2,7 +2,8 @@
 
 Everything random comes from generators of the run's own, and what is saved is saved between
 two passes of the loop: a run that was killed and resumed goes on to the bit as if it had not
-been. When checkpoints are written, and how often, changes nothing.
+been. When checkpoints are written, and how often, changes nothing. Which algorithm learns is no
+matter here: see `algorithms.learner` for what the loop asks of it.
 """
 
 from __future__ import annotations
@@ -25,13 +26,11 @@ from sgrl.training.checkpoint import (
     read_newest,
     set_aside,
 )
-from sgrl.training.copies import Copies, Layout, LocalCopies
+from sgrl.training.collector import Collector, LocalCollector
 from sgrl.training.interrupt import InterruptedTrainingError, StopRequest
-from sgrl.training.learner import Learner
+from sgrl.training.learners import make_learner
 from sgrl.training.metrics import Board, Clock, Episodes, Losses, MetricsFile, Row
-from sgrl.training.off_policy import OffPolicyLearner
-from sgrl.training.on_policy import OnPolicyLearner
-from sgrl.training.policy import read_policy_weights
+from sgrl.training.policy import PORTABLE, read_policy_weights
 from sgrl.training.progress import TrainingProgress, make_console
 from sgrl.training.run import Run, create_run, find_run
 from sgrl.training.settings import (
@@ -123,18 +122,12 @@ def _configure_torch(settings: TrainSettings) -> None:
     torch.manual_seed(settings.seed)
 
 
-def _make_copies(settings: TrainSettings, run: Run) -> Copies:
+def _make_collector(settings: TrainSettings, run: Run) -> Collector:
     if settings.rollout_workers:
-        from sgrl.cluster.rollouts import RemoteCopies  # here, because Ray is an extra
+        from sgrl.cluster.rollouts import RayCollector  # here, because Ray is an extra
 
-        return RemoteCopies(settings, run.log)
-    return LocalCopies(settings)
-
-
-def _make_learner(settings: TrainSettings, layout: Layout, run: Run) -> Learner:
-    if settings.algorithm == "ppo":
-        return OnPolicyLearner(settings, layout)
-    return OffPolicyLearner(settings, layout, run.replay)
+        return RayCollector(settings, run.log)
+    return LocalCollector(settings)
 
 
 class Training:
@@ -143,10 +136,11 @@ class Training:
     def __init__(self, settings: TrainSettings, run: Run) -> None:
         assert settings.steps is not None, "resolve the settings first"
         self.settings, self.folder, self.goal = settings, run, settings.steps
-        self.copies = _make_copies(settings, run)
-        self.learner = _make_learner(settings, self.copies.layout, run)
-        self.episodes = Episodes(settings.morphologies(), self.copies.layout.body_index)
-        self.losses = Losses(self.learner.reports)
+        self.collector = _make_collector(settings, run)
+        layout = self.collector.layout
+        self.learner = make_learner(settings, layout, run.replay)
+        self.episodes = Episodes(settings.morphologies(), layout.body_index)
+        self.losses = Losses(self.learner.metrics)
         self.clock = Clock()
         self.steps = 0
         """Transitions so far."""
@@ -161,7 +155,7 @@ class Training:
         try:
             self._prepare(say)
         except BaseException:
-            self.copies.close()
+            self.collector.close()
             raise
 
     def _prepare(self, say: Say) -> None:
@@ -182,11 +176,11 @@ class Training:
             raise ValueError(f"no checkpoint can be used: {'; '.join(corrupt.values())}")
         if self.settings.init_from is not None:
             self._take_weights(self.settings.init_from, say)
-        self.copies.start(self.settings.environment_seed())
+        self.collector.start(self.settings.environment_seed())
         self.metrics = MetricsFile(self.folder.metrics_file)
         bodies = len(self.episodes.bodies)
         say(
-            f"training in {self.folder.path}: {self.copies.layout.num_envs} copies of "
+            f"training in {self.folder.path}: {self.collector.layout.num_envs} environments of "
             f"{bodies} {'body' if bodies == 1 else 'bodies'}, {self.learner.describe()}"
         )
 
@@ -194,7 +188,7 @@ class Training:
         """Train to the end, or until a signal; close everything in any case."""
         settings = self.settings
         with ExitStack() as stack:
-            stack.callback(self.copies.close)
+            stack.callback(self.collector.close)
             stack.callback(self.metrics.close)
             stack.callback(self._writer.close)
             board = Board(
@@ -220,26 +214,26 @@ class Training:
         every = {"row": settings.log_every, "checkpoint": settings.checkpoint_every}
         due: set[str] = set()
 
-        def leave() -> bool:
+        def should_stop() -> bool:
             return stop.signal is not None and not self._finished()
 
         clock.start(self.steps, self._seconds)
-        while not (learner.at_rest and (self._finished() or stop.signal is not None)):
-            if not learner.behind:  # as a run is that was left between two updates
-                step = self.copies.step(learner, clock)  # the learner acts, physics steps
+        while not (learner.can_checkpoint and (self._finished() or stop.signal is not None)):
+            if not learner.pending:  # as updates are where a run was left between two
+                step = self.collector.step(learner, clock)  # the learner acts, physics steps
 
                 learner.store(step)
                 self.episodes.step(step.rewards, step.done)
                 self.steps += len(step.rewards)
                 clock.lap("other")
 
-            learner.learn(self.losses, clock, leave)
-            if learner.behind:
+            learner.update(self.losses.add, clock, should_stop)
+            if learner.pending:
                 continue
 
-            before = self.steps - self.copies.layout.num_envs
+            before = self.steps - self.collector.layout.num_envs
             due |= {name for name, n in every.items() if self.steps // n > before // n}
-            if due and learner.at_rest:
+            if due and learner.can_checkpoint:
                 if "row" in due:
                     row = self._row()
                     self.metrics.append(row)
@@ -282,18 +276,12 @@ class Training:
         self.metrics.sync()
 
     def checkpoint(self) -> Checkpoint:
-        """A copy of all that coming steps depend on, while the learner is at rest."""
-        learner_arrays, learner_facts = self.learner.get_state()
-        env_arrays, env_facts = self.copies.get_state()
+        """A copy of all that coming steps depend on, while the learner can be saved."""
         state = {
-            "env": {"arrays": env_arrays, "facts": env_facts},
-            "learner": {
-                "training": self.learner.training_state(),
-                "arrays": learner_arrays,
-                "facts": learner_facts,
-            },
-            "episodes": self.episodes.get_state(),
-            "losses": self.losses.get_state(),
+            "learner": self.learner.state_dict(),
+            "collector": self.collector.state_dict(),
+            "episodes": self.episodes.state_dict(),
+            "losses": self.losses.state_dict(),
             "torch": torch.get_rng_state(),
             "metrics_bytes": self.metrics.size,
         }
@@ -313,13 +301,11 @@ class Training:
                     f"the checkpoint is not of this run: its {name} is {found}, not {own}"
                 )
         assert state is not None, "read_checkpoint gives none without"
-        learner = state["learner"]
-        self.learner.load(checkpoint.weights, learner["training"])
-        self.learner.set_state(learner["arrays"], learner["facts"])
-        self.copies.set_state(state["env"]["arrays"], state["env"]["facts"])
-        self.episodes.set_state(state["episodes"])
+        self.learner.load_state_dict(checkpoint.weights, state["learner"])
+        self.collector.load_state_dict(state["collector"])
+        self.episodes.load_state_dict(state["episodes"])
+        self.losses.load_state_dict(state["losses"])
         torch.set_rng_state(state["torch"])
-        self.losses.set_state(state["losses"])
         self.steps, self._seconds = metadata["steps"], metadata["seconds"]
         self._saved = self.steps, is_over(self.settings, self.steps, self._seconds)
         self.metrics = MetricsFile(self.folder.metrics_file, state["metrics_bytes"])
@@ -328,20 +314,23 @@ class Training:
         """Start from the weights of another run."""
         other = find_run(source)
         recorded = other.settings()
-        for name in ("method", "algorithm"):
-            found, own = getattr(recorded, name), getattr(self.settings, name)
-            if found != own:
-                raise ValueError(
-                    f"the weights of {source} are of another {name}: {found}, not {own}"
-                )
+        if recorded.method != self.settings.method:
+            raise ValueError(
+                f"the weights of {source} are of another method: {recorded.method}, not "
+                f"{self.settings.method}"
+            )
         folder, weights = read_policy_weights(other)
+        if recorded.algorithm != self.settings.algorithm:
+            # Of another's critics nothing can be known; a policy is a policy.
+            weights = {n: value for n, value in weights.items() if n.startswith(PORTABLE)}
         try:
-            self.learner.load(weights, None)
+            anew = self.learner.load_weights(weights)
         except ValueError as error:
             found, own = recorded.preset, self.settings.preset
             hint = "" if found == own else f"; {source} is of preset {found}, not {own}"
             raise ValueError(f"cannot start from {source}: {error}{hint}") from None
-        say(f"starting from the weights of {source} at {int(folder.name):,} steps")
+        but = f"; {anew} began anew" if anew else ""
+        say(f"starting from the weights of {source} at {int(folder.name):,} steps{but}")
 
     def _advice(self, error: BaseException) -> str:
         """What went wrong, and from where one can go on."""

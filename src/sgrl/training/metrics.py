@@ -23,9 +23,9 @@ from sgrl.files import SafeFolder
 from sgrl.morphology import Morphology
 
 RECENT_EPISODES = 10
-"""Episodes of each body that a mean is over, or the number of its copies if that is more."""
-ACTIVITIES = ("sim", "act", "update", "other")
-"""Where the time goes: physics, acting, gradient steps, everything else."""
+"""Episodes of each body that a mean is over, or the number of its environments if that is more."""
+ACTIVITIES = ("sim", "act", "sample", "update", "eval", "other")
+"""Where the time goes: physics, acting, mini-batches, gradient steps, evaluating, all else."""
 
 Row = dict[str, float | int | None]
 
@@ -48,7 +48,7 @@ class Episodes:
         return int(self._ended.sum())
 
     def step(self, rewards: NDArray[np.float64], done: NDArray[np.bool_]) -> None:
-        """A step of all copies: rewards (copies,), and whose episode it ended."""
+        """A step of all environments: rewards (num_envs,), and whose episode it ended."""
         self._returns += rewards
         self._lengths += 1
         for row in np.flatnonzero(done):
@@ -90,14 +90,14 @@ class Episodes:
                 row[f"{name}/{body.name}"] = None if own is None else own[place]
         return row
 
-    def get_state(self) -> dict[str, NDArray[Any]]:
-        """Arrays that `set_state` takes back."""
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Arrays that `load_state_dict` takes back."""
         state = (self._returns, self._lengths, self._recent, self._ended)
         names = ("returns", "lengths", "recent", "ended")
         return {name: array.copy() for name, array in zip(names, state, strict=True)}
 
-    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Go back to what `get_state` gave."""
+    def load_state_dict(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Go back to what `state_dict` gave."""
         self._returns[:] = state["returns"]
         self._lengths[:] = state["lengths"]
         self._recent[:] = state["recent"]
@@ -125,12 +125,12 @@ class Losses:
         self._sums = dict.fromkeys(self._names, (0.0, 0))
         return row
 
-    def get_state(self) -> dict[str, tuple[float, int]]:
+    def state_dict(self) -> dict[str, tuple[float, int]]:
         """As JSON has it, to the bit."""
         return dict(self._sums)
 
-    def set_state(self, state: Mapping[str, Sequence[Any]]) -> None:
-        """Go back to what `get_state` gave."""
+    def load_state_dict(self, state: Mapping[str, Sequence[Any]]) -> None:
+        """Go back to what `state_dict` gave."""
         self._sums = {name: (float(state[name][0]), int(state[name][1])) for name in self._names}
 
 

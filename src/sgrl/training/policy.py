@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from sgrl.algorithms.weights import load_weights
+from sgrl.algorithms.weights import current_names, load_portable
 from sgrl.envs.observation import FEATURES, split
 from sgrl.models.batch import LimbBatch
 from sgrl.models.heads import Actor
@@ -29,8 +29,8 @@ from sgrl.training.checkpoint import (
 from sgrl.training.run import Run, find_run
 from sgrl.training.settings import TrainSettings, check_device
 
-PARTS = ("actor.", "normaliser.")
-"""How the names of weights that acting needs begin in a checkpoint."""
+PORTABLE = ("actor.", "std.", "normalizer.")
+"""How the names of weights begin from which any algorithm can start."""
 
 
 class TrainedPolicy:
@@ -132,13 +132,10 @@ def load_policy(
         bodies=settings.morphologies(),
         config=settings.network,
     )
-    parts: dict[str, nn.Module] = {"actor": actor}
     normaliser = Normaliser()
-    if settings.algorithm == "ppo":
-        parts["normaliser"] = normaliser
-    own = {name: value for name, value in weights.items() if name.startswith(PARTS)}
+    parts: dict[str, nn.Module] = {"actor": actor, "normalizer": normaliser}
     try:
-        load_weights(parts, own)
+        load_portable(parts, weights, optional=("normalizer",))
     except ValueError as error:
         raise ValueError(f"{folder}: {error}") from None
     return TrainedPolicy(
@@ -166,10 +163,10 @@ def read_policy_weights(run: Run, checkpoint: int | None = None) -> tuple[Path, 
         if folder not in folders:
             known = ", ".join(str(int(path.name)) for path in folders)
             raise FileNotFoundError(f"{run.path} has no checkpoint {checkpoint}; there are {known}")
-        return folder, read_weights(folder)
+        return folder, current_names(read_weights(folder))
     for folder in reversed(folders):
         try:
-            return folder, read_weights(folder)
+            return folder, current_names(read_weights(folder))
         except CorruptCheckpointError as error:
             warnings.warn(f"{error}; trying the checkpoint before", stacklevel=3)
     raise CorruptCheckpointError(f"no checkpoint of {run.path} can be read")

@@ -37,7 +37,8 @@ from typing import Any
 
 from sgrl.files import SafeFolder, seal
 from sgrl.models.plugins import TRUST
-from sgrl.training.settings import TrainSettings, settings_from_json, settings_to_json
+from sgrl.training.settings import TrainSettings
+from sgrl.training.settings_file import settings_from_json, settings_to_json
 
 SHIPPED = Path(__file__).resolve().parents[1] / "policies"
 """Policies that come with the package, each a small run of its own (see `published`)."""

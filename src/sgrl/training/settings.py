@@ -1,127 +1,171 @@
-"""What a training is told: one typed field a setting, recorded in the run's folder."""
+"""What a training is told: one typed field a setting, recorded in the run's folder.
+
+Reading them needs no torch. What each field is beside its value, such as whether it identifies a
+run, stands in `setting`; `settings_file` has what recorded ones were called.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib.util
 import json
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import torch
 import tyro
 
-from sgrl.algorithms.ppo_config import PpoConfig
-from sgrl.algorithms.td3 import Td3Config
+from sgrl.algorithms.config import MOST_STEPS, AlgorithmConfig, Plan
+from sgrl.algorithms.registry import algorithm_named
 from sgrl.cores import count_cores
 from sgrl.envs.task import Variant
-from sgrl.models.methods import METHODS, OURS, Config, config_from, get_method
-from sgrl.morphology import Morphology, get_body, mirror_of, resolve_bodies
+from sgrl.morphology import Morphology, resolve_bodies
+from sgrl.setting import check_bounds, setting, settings_of
 
-DEFAULT_STEPS = {"td3": 1_000_000, "ppo": 5_000_000}
-DEFAULT_BUFFER = 10_000_000
-TD3_COPIES = 4
-"""Of each body, by default."""
-PPO_COPIES = 64
-"""Of all bodies together, by default, but no fewer than `TD3_COPIES` of each."""
-TD3_ONLY = ("warm_up", "updates_per_step", "batches", "buffer")
-"""Settings that PPO has no use for."""
-
-CHANGEABLE = ("steps", "minutes", "wandb", "cluster", "threads", "runs", "resume")
-"""Settings that may differ when a run is resumed."""
+MOST_SEED = 2**32 - 1
+MOST_WORKERS = 4096
+"""Threads, rollout workers."""
+MOST_ENVS = 100_000
+MOST_KEPT = 1_000_000
+MOST_MINUTES = 10**7
+"""Nineteen years."""
 
 
 @dataclass(frozen=True)
 class TrainSettings:
     """Settings of a training. A step is one transition of one body."""
 
-    bodies: tuple[str, ...] = ()
+    bodies: tuple[str, ...] = setting((), key="bodies")
     """Bodies to train on: names, or collections for their training bodies; their mirror images with
     _mirrored after the name."""
-    method: str = "set"
+    method: str = setting("set", key="method")
     """The network's method, such as set, swat+hn or monolithic, or your own as module:Class."""
-    preset: str = "fast"
+    preset: str = setting("fast", key="preset")
     """Size of the networks: fast, many (for many bodies) or paper."""
-    variant: Variant = "v1"
+    variant: Variant = setting("v1", key="variant")
     """The task: far targets (v1), near ones again and again (v2), or episodes of both (mixed)."""
-    yaw: float | None = None
+    yaw: float | None = setting(None, key="yaw", least=-1000.0, most=1000.0)
     """Start every episode turned by so many radians; uniform over the circle if not given."""
-    algorithm: Literal["td3", "ppo"] = "td3"
-    """What learns: the paper's TD3, or PPO, which is many times faster without a GPU."""
-    steps: int | None = None
-    """Transitions to collect in all: 1,000,000 with TD3, 5,000,000 with PPO, or when resuming
-    the run's own number."""
-    minutes: float | None = None
+    algorithm: str = setting("td3", key="algorithm", before="td3")
+    """What learns: the paper's td3, or ppo, which is many times faster without a GPU; or your own
+    as module:Class."""
+    steps: int | None = setting(None, key="steps", may_change=True, least=1, most=MOST_STEPS)
+    """Transitions to collect in all; the algorithm's number if not given, or when resuming the
+    run's own."""
+    minutes: float | None = setting(
+        None, key="minutes", may_change=True, least=0.0, most=MOST_MINUTES
+    )
     """Stop after so many minutes of training, if the steps are not done before; when resuming
     those of earlier processes count."""
-    seed: int = 0
+    seed: int = setting(0, key="seed", least=0, most=MOST_SEED)
     """Of everything random."""
-    copies: int | None = None
-    """Copies of each body that are stepped side by side: 4 with TD3; with PPO 64 shared by the
-    bodies, but at least 4 of each."""
-    device: str = "cpu"
+    envs_per_body: int | None = setting(None, key="envs_per_body", least=1, most=MOST_ENVS)
+    """Environments of each body that are stepped side by side; the algorithm's number if not
+    given, which with ppo is 64 shared by the bodies, but at least 4 of each."""
+    device: str = setting("cpu", key="device", identifies=False)
     """Where the networks live, as PyTorch names it."""
-    threads: int = 0
+    threads: int = setting(
+        0, key="threads", identifies=False, may_change=True, least=0, most=MOST_WORKERS
+    )
     """Threads of the physics and of PyTorch; 0 for all cores."""
-    rollout_workers: int = 0
-    """Workers on Ray that make PPO's rollouts, each on one core with its share of the copies; 0 to
-    make them in this process."""
-    cluster: str | None = None
+    rollout_workers: int = setting(
+        0, key="rollout_workers", identifies=False, least=0, most=MOST_WORKERS
+    )
+    """Workers on Ray that make the rollouts of ppo, each on one core with its share of the
+    environments; 0 to make them in this process."""
+    cluster: str | None = setting(None, key="cluster", identifies=False, may_change=True)
     """Ray cluster for the rollout workers, HOST:PORT of its head; without one, Ray is started on
     this machine."""
-    warm_up: int = 10_000
-    """Steps with random actions, before the first update of TD3."""
-    updates_per_step: float = 1.0
-    """Updates of TD3 for each collected transition."""
-    batches: Literal["mixed", "in_turn"] = "mixed"
-    """Mini-batches of TD3 that mix all bodies, or of one body after the other."""
-    buffer: int | None = None
-    """Transitions that TD3 remembers, of all bodies together: 10,000,000, or all if there are
-    fewer."""
-    log_every: int = 2_000
+    log_every: int = setting(2_000, key="log_every", identifies=False, least=1, most=MOST_STEPS)
     """Steps between rows of the metrics."""
-    checkpoint_every: int = 25_000
+    checkpoint_every: int = setting(
+        25_000, key="checkpoint_every", identifies=False, least=1, most=MOST_STEPS
+    )
     """Steps between checkpoints."""
-    keep: int = 3
+    keep: int = setting(3, key="keep", identifies=False, least=1, most=MOST_KEPT)
     """Checkpoints to keep, the newest."""
-    deterministic: bool = False
+    deterministic: bool = setting(False, key="deterministic")
     """Only operations that PyTorch calls deterministic; on a CPU they are without it."""
-    runs: Path = Path("runs")
+    runs: Path = setting(Path("runs"), key="runs", identifies=False, may_change=True)
     """Folder of the runs."""
-    name: str | None = None
+    name: str | None = setting(None, key="name", identifies=False)
     """The run's folder; a number is added if it exists. By default method, bodies and seed."""
-    resume: Path | None = None
-    """Go on with this run from its last checkpoint; only steps, minutes and wandb may change."""
-    init_from: Path | None = None
+    resume: Path | None = setting(None, key="resume", identifies=False, may_change=True)
+    """Go on with this run from its last checkpoint; only steps, minutes, threads, cluster and wandb
+    may change."""
+    init_from: Path | None = setting(None, key="init_from")
     """Start from the weights of this run; bodies and variant may differ."""
-    wandb: bool = False
+    wandb: bool = setting(False, key="wandb", identifies=False, may_change=True)
     """Also report to Weights & Biases (install sgrl[tracking])."""
-    td3: Td3Config = field(default_factory=Td3Config)
-    """Settings of TD3."""
-    ppo: PpoConfig = field(default_factory=PpoConfig)
-    """Settings of PPO."""
-    network: tyro.conf.Suppress[Config | None] = None
-    """Sizes of the networks instead of the preset's; from Python only. A run records those that
-    it has, except of a method of your own, whose presets are its module's affair."""
+    config: tyro.conf.Suppress[Any] = setting(None, key="config")
+    """Settings of the algorithm: its config, such as `TD3Config`; its defaults if not given. The
+    command line has them as `--td3.…`, `--ppo.…`."""
+    network: tyro.conf.Suppress[Any] = setting(None, key="network")
+    """Sizes of the networks instead of the preset's: the method's config or its fields, from Python
+    only. A run records those that it has, except of a method of your own, whose presets are its
+    module's affair."""
 
     def morphologies(self) -> tuple[Morphology, ...]:
         """The bodies as values."""
         return resolve_bodies(self.bodies)
 
-    def preset_sizes(self) -> Config | None:
+    def preset_sizes(self) -> dict[str, Any] | None:
         """What the preset stands for now; None for a method from outside the package.
 
         There, reading the sizes back would need the module, which may not be at hand.
         """
-        return get_method(self.method).config(self.preset) if self.method in OURS else None
+        from sgrl.models.methods import OURS, get_method  # which need torch
+
+        if self.method not in OURS:
+            return None
+        sizes: dict[str, Any] | None = plain(get_method(self.method).config(self.preset))
+        return sizes
+
+    def algorithm_config(self) -> AlgorithmConfig:
+        """The algorithm's config, with its defaults if none is given; ValueError if it is not
+        one of this algorithm.
+
+        Of an algorithm from outside the package this imports its module.
+        """
+        config = algorithm_named(self.algorithm).config_class()
+        if self.config is None:
+            return config()
+        if isinstance(self.config, Mapping):  # read where the module was not at hand
+            return config_from_fields(config, self.config)
+        if type(self.config) is not config:
+            raise ValueError(
+                f"the config of {self.algorithm} is a {config.__name__}, not {self.config!r:.60}"
+            )
+        return self.config
 
     def environment_seed(self) -> int:
-        """Seed of the first copy, far from those of other runs; below 2**61, so that no copy has
-        one of an evaluation's, which begin at 2**62."""
+        """Seed of the first environment, far from those of other runs; below 2**61, so that none
+        has one of an evaluation's, which begin at 2**62."""
         drawn = np.random.SeedSequence([self.seed, 1]).generate_state(1, np.uint64)[0]
         return int(drawn >> np.uint64(3))
+
+
+def plain(config: Any) -> Any:
+    """A config's fields as JSON has them; None and what is plain already stay."""
+    known = dataclasses.is_dataclass(config) and not isinstance(config, type)
+    values = dataclasses.asdict(config) if known else config
+    return None if values is None else json.loads(json.dumps(values, default=str))
+
+
+def config_from_fields(config: type[AlgorithmConfig], fields: Mapping[str, Any]) -> AlgorithmConfig:
+    """A config from its fields as JSON has them: it knows no tuples.
+
+    A field that is not there has the value from before it existed.
+    """
+    values = {
+        name: known.before
+        for name, known in settings_of(config).items()
+        if name not in fields and not known.is_old
+    }
+    values |= {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
+    return config(**values)
 
 
 def resolve_settings(settings: TrainSettings) -> TrainSettings:
@@ -130,6 +174,8 @@ def resolve_settings(settings: TrainSettings) -> TrainSettings:
     Collections become bodies, 0 threads the number of cores, a preset its sizes, no name one
     made of method, bodies and seed.
     """
+    from sgrl.models.methods import get_method  # which needs torch
+
     if not settings.bodies:
         raise ValueError("name the bodies to train on: --bodies 3d_hopper_5_full, or a collection")
     given: Any = settings.bodies  # whatever a caller from Python gave
@@ -149,96 +195,53 @@ def resolve_settings(settings: TrainSettings) -> TrainSettings:
         raise ValueError(
             f"{settings.method} is made for exactly one body, not for these {len(names)}"
         )
-    if settings.ppo.mirror and method.one_body and mirror_of(bodies[0]).body != bodies[0]:
-        raise ValueError(
-            f"{settings.method} is made for one body, and {names[0]} is another one in the mirror: "
-            "leave --ppo.mirror out, or take set, swat, amorpheus or smp"
-        )
-    _check_numbers(settings)
+    check_bounds(settings)
     _check_packages(settings)
     check_device(settings.device)
-    label = "_".join(part.replace("+", "p") for part in settings.bodies)
-    if len(label) > 60:
-        label = f"{len(names)}_bodies"
-    short = settings.method.replace("+", "_").replace(":", ".")
-    name = settings.name or f"{short}-{label}-seed{settings.seed}"
-    if name.startswith(".") or Path(name).name != name:
-        raise ValueError(f"a run's name is the name of a folder, not {name!r}")
-    steps = DEFAULT_STEPS[settings.algorithm] if settings.steps is None else settings.steps
-    copies, buffer = settings.copies, settings.buffer
-    if copies is None:
-        copies = TD3_COPIES
-        if settings.algorithm == "ppo":
-            copies = max(copies, PPO_COPIES // len(names))
-    if buffer is None and settings.algorithm == "td3":
-        # As many as fit beside each other when the last step overshoots.
-        buffer = min(DEFAULT_BUFFER, steps + copies * len(names))
-    if settings.rollout_workers > copies:
-        raise ValueError(
-            f"{settings.rollout_workers} rollout workers need as many copies of each body, not "
-            f"{copies}"
-        )
-    return replace(
+    name = settings.name or _default_name(settings, names)
+    if name.startswith(".") or "@" in name or Path(name).name != name:
+        raise ValueError(f"a run's name is the name of a folder and has no @, not {name!r}")
+    config = settings.algorithm_config()
+    steps = config.default_steps() if settings.steps is None else settings.steps
+    envs = settings.envs_per_body
+    envs = config.default_envs_per_body(len(names)) if envs is None else envs
+    plan = Plan(bodies, settings.method, method.one_body, steps, envs)
+    resolved = replace(
         settings,
         bodies=names,
         steps=steps,
-        copies=copies,
-        buffer=buffer,
+        envs_per_body=envs,
         threads=settings.threads or count_cores(),
-        network=settings.preset_sizes() if settings.network is None else settings.network,
+        network=settings.preset_sizes() if settings.network is None else plain(settings.network),
         name=name,
+        config=config.resolved(plan),
     )
+    _check_workers(resolved)
+    return resolved
 
 
-def _check_numbers(settings: TrainSettings) -> None:
-    at_least = {
-        "steps": 1,
-        "minutes": 0,
-        "copies": 1,
-        "threads": 0,
-        "rollout_workers": 0,
-        "warm_up": 0,
-        "updates_per_step": 0,
-        "buffer": 1,
-        "log_every": 1,
-        "checkpoint_every": 1,
-        "keep": 1,
-    }
-    for name, least in at_least.items():
-        value = getattr(settings, name)
-        if value is not None and not least <= value < float("inf"):
-            raise ValueError(f"{name} must be {least} or more, not {value}")
-    defaults = _by_name(TrainSettings())
-    if settings.algorithm == "ppo":
-        for name in TD3_ONLY:
-            if getattr(settings, name) != defaults[name]:
-                raise ValueError(f"{name} is a setting of TD3; PPO has none")
-    if settings.rollout_workers and settings.algorithm != "ppo":
-        raise ValueError(
-            "rollout_workers are for PPO: TD3 waits for its updates, not for the physics"
-        )
-    if settings.cluster is not None and not settings.rollout_workers:
+def _default_name(settings: TrainSettings, bodies: tuple[str, ...]) -> str:
+    label = "_".join(part.replace("+", "p") for part in settings.bodies)
+    if len(label) > 60:
+        label = f"{len(bodies)}_bodies"
+    short = settings.method.replace("+", "_").replace(":", ".")
+    return f"{short}-{label}-seed{settings.seed}"
+
+
+def _check_workers(settings: TrainSettings) -> None:
+    """ValueError if rollout workers can't do what resolved settings ask of them."""
+    workers, envs = settings.rollout_workers, settings.envs_per_body
+    if settings.cluster is not None and not workers:
         raise ValueError("cluster is where rollout workers run: give rollout_workers, too")
-    other = "td3" if settings.algorithm == "ppo" else "ppo"
-    changed = [
-        name
-        for name, value in _by_name(settings).items()
-        if name.startswith(f"{other}.") and value != defaults[name]
-    ]
-    if changed:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in changed)
-        raise ValueError(f"{options}: only with --algorithm {other}, not {settings.algorithm}")
-    if not 0 <= settings.seed < 2**32:
-        raise ValueError(f"a seed is a whole number from 0 to 2**32 - 1, not {settings.seed}")
-
-
-def _by_name(settings: TrainSettings) -> dict[str, Any]:
-    """Every setting, those of the algorithms as `td3.…` and `ppo.…`."""
-    found = {one.name: getattr(settings, one.name) for one in dataclasses.fields(settings)}
-    for algorithm in ("td3", "ppo"):
-        own = vars(found.pop(algorithm)).items()
-        found |= {f"{algorithm}.{name}": value for name, value in own}
-    return found
+    if workers and settings.algorithm_config().rollout_steps is None:
+        raise ValueError(
+            f"rollout_workers have nothing to do for {settings.algorithm}: its weights may change "
+            "at every step, so that it makes its steps itself"
+        )
+    if envs is not None and workers > envs:
+        raise ValueError(
+            f"{workers} rollout workers need as many environments of each body, not {envs}"
+        )
 
 
 def _check_packages(settings: TrainSettings) -> None:
@@ -250,6 +253,8 @@ def _check_packages(settings: TrainSettings) -> None:
 
 def check_device(name: str) -> None:
     """ValueError if PyTorch cannot use this device here."""
+    import torch  # here, because who only reads settings needs none
+
     try:
         torch.empty(0, dtype=torch.float64, device=name)  # statistics of observations are
     except (RuntimeError, AssertionError, TypeError) as error:
@@ -282,15 +287,19 @@ def resumed_settings(asked: TrainSettings, recorded: TrainSettings) -> TrainSett
     A setting that was asked for (it is not at its default) and differs is refused: to go on
     otherwise would be another run.
     """
+    recorded = replace(recorded, config=recorded.algorithm_config())
     if asked.bodies:
         asked = replace(asked, bodies=tuple(body.name for body in asked.morphologies()))
-    defaults, kept = _by_name(TrainSettings()), _by_name(recorded)
-    for name, value in _by_name(asked).items():
-        if value not in (defaults[name], kept[name]) and name not in CHANGEABLE:
+    asked = replace(asked, network=plain(asked.network))
+    _refuse_changes(asked, TrainSettings(), recorded, "")
+    if asked.config is not None:
+        if type(asked.config) is not type(recorded.config):
             raise ValueError(
-                f"a resumed run keeps its settings: {name} is {kept[name]!r}, not {value!r} "
-                "(start a new one with init_from instead)"
+                f"a resumed run keeps its settings: algorithm is {recorded.algorithm!r}, and "
+                f"{type(asked.config).__name__} is of another (start a new one with init_from)"
             )
+        prefix = "config" if ":" in recorded.algorithm else recorded.algorithm
+        _refuse_changes(asked.config, type(asked.config)(), recorded.config, f"{prefix}.")
     steps = recorded.steps if asked.steps is None else asked.steps
     # Who asks for more steps does not want to be stopped by a time that is over.
     minutes = recorded.minutes if asked.steps is None else None
@@ -303,33 +312,20 @@ def resumed_settings(asked: TrainSettings, recorded: TrainSettings) -> TrainSett
         threads=asked.threads or recorded.threads,
         cluster=asked.cluster,
     )
-    _check_numbers(changed)
+    check_bounds(changed)
+    _check_workers(changed)
     _check_packages(changed)
     check_device(changed.device)
     return changed
 
 
-def settings_to_json(settings: TrainSettings) -> str:
-    """As text that `settings_from_json` reads."""
-    return json.dumps(dataclasses.asdict(settings), indent=2, default=str) + "\n"
-
-
-def settings_from_json(text: str) -> TrainSettings:
-    """Settings from what `settings_to_json` wrote; ValueError if it is something else."""
-    try:
-        values: dict[str, Any] = json.loads(text)
-        values["bodies"] = tuple(values["bodies"])
-        values["td3"] = Td3Config(**values["td3"])
-        values["ppo"] = PpoConfig(**values.get("ppo", {}))
-        for name in ("runs", "resume", "init_from"):
-            values[name] = None if values[name] is None else Path(values[name])
-        # Of a method that is not at hand they stay as they are: to read is not to import.
-        if values["network"] is not None and (method := METHODS.get(values["method"])):
-            preset = method.config(values["preset"])
-            values["network"] = config_from(preset, values["network"])
-        settings = TrainSettings(**values)
-        for name in settings.bodies:
-            get_body(name)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"settings that this version does not understand: {error}") from None
-    return settings
+def _refuse_changes(asked: Any, default: Any, recorded: Any, prefix: str) -> None:
+    """ValueError for the first field that was asked for, differs, and may not change."""
+    for name, known in settings_of(asked).items():
+        value, kept = getattr(asked, name), getattr(recorded, name)
+        if known.may_change or name == "config" or value in (getattr(default, name), kept):
+            continue
+        raise ValueError(
+            f"a resumed run keeps its settings: {prefix}{name} is {kept!r}, not {value!r} "
+            "(start a new one with init_from instead)"
+        )
