@@ -19,8 +19,10 @@ from typing import Any
 import docstring_parser
 import tyro
 
+from sgrl.algorithms.registry import ALGORITHMS
 from sgrl.cli import COMMANDS
 from sgrl.experiments.paper import ZERO_SHOT
+from sgrl.setting import setting_of
 from sgrl.training.published import list_published
 from sgrl.training.results import format_mean
 from sgrl.training.settings import TrainSettings
@@ -50,8 +52,8 @@ SETTINGS = """\
 # Settings of a training
 
 Made by `make pages` from `TrainSettings`: the fields in Python, the keys of `settings.json` and,
-with a dash for each underscore, the options of `sgrl train`. A flag that is on by default is turned
-off by `--no-…`.
+with a dash for each underscore, the options of `sgrl train`. Those of the algorithm that learns are
+in `config`. A flag that is on by default is turned off by `--no-…`.
 
 """
 CLI = """\
@@ -142,24 +144,24 @@ def _experiment(folder: Path) -> Iterator[str]:
 def settings_page() -> str:
     """Every setting of a training, from the fields of `TrainSettings`."""
     lines = [*_fields(TrainSettings, "--")]
-    for field in dataclasses.fields(TrainSettings):
-        if dataclasses.is_dataclass(field.default_factory):
-            lines += ["", f"## `--{field.name}.…`", ""]
-            lines += _fields(field.default_factory, f"--{field.name}.")
+    for name, row in ALGORITHMS.items():
+        lines += ["", f"## `--{name}.…`", ""]
+        lines += _fields(row.config_class(), f"--{name}.")
     return SETTINGS + "\n".join(lines) + "\n"
 
 
 def _fields(config: Any, prefix: str) -> Iterator[str]:
     """A table of the settings of a dataclass."""
-    yield "| option | default | meaning |"
-    yield "| --- | --- | --- |"
+    yield "| option | default | bounds | meaning |"
+    yield "| --- | --- | --- | --- |"
     texts = _texts_of_fields(config)
     for field in dataclasses.fields(config):
-        if dataclasses.is_dataclass(field.default_factory) or field.name == "network":
+        if field.name in ("config", "network"):
             continue
         default = "" if field.default in (None, ()) else f"`{_shown(field.default)}`"
         option = prefix + field.name.replace("_", "-")
-        yield f"| `{option}` | {default} | {texts[field.name]} |"
+        bounds = setting_of(field).bounds()
+        yield f"| `{option}` | {default} | {bounds} | {texts[field.name]} |"
 
 
 def _shown(value: Any) -> str:

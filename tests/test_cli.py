@@ -56,7 +56,7 @@ def assert_one_line_error(
         ((), ("envs", "certify", "train", "eval", "demo")),
         (("envs",), ("--gallery",)),
         (("certify",), ("--methods", "--bodies", "--preset")),
-        (("train",), ("--method", "--bodies", "--steps", "--resume", "--td3.discount")),
+        (("train",), ("--method", "--bodies", "--steps", "--resume", "--td3.gamma")),
         (("eval",), ("--bodies", "--episodes", "--variant")),
         (("demo",), ("--out", "--seconds", "--minutes", "--body")),
     ],
@@ -186,8 +186,11 @@ def test_certify_says_what_is_wrong(
 
 
 def test_train_and_eval(tmp_path: Path) -> None:
-    settings = ("--steps", "60", "--warm-up", "40", "--copies", "2", "--threads", "1")
-    done = sgrl("train", "--bodies", "3d_walker_2_right_leg_left_knee", *settings, cwd=tmp_path)
+    settings = ("--algorithm", "td3", "--steps", "60", "--td3.learning-starts", "40")
+    few = ("--envs-per-body", "2", "--threads", "1")
+    done = sgrl(
+        "train", "--bodies", "3d_walker_2_right_leg_left_knee", *settings, *few, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     (run,) = (tmp_path / "runs").iterdir()
     assert (run / "metrics.csv").exists()

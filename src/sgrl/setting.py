@@ -57,6 +57,16 @@ class Setting:
             return None
         return f"must {self._range()}, not {value!r}"
 
+    def bounds(self) -> str:
+        """The bounds in a few characters, to show; nothing if there are none."""
+        if self.above is not None:
+            return f"> {self.above:g}" + ("" if self.most is None else f", ≤ {self.most:g}")
+        shown = (None if one is None else f"{one:g}" for one in (self.least, self.most))
+        least, most = shown
+        if least is not None and most is not None:
+            return f"{least} to {most}"
+        return "" if least is most is None else f"≤ {most}" if least is None else f"≥ {least}"
+
     def _range(self) -> str:
         least, most, above = (
             None if bound is None else f"{bound:,}" for bound in (self.least, self.most, self.above)

@@ -6,22 +6,17 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from sgrl.algorithms.ppo_config import PpoConfig
-from sgrl.algorithms.td3 import Td3Config
-from sgrl.training.settings import TrainSettings
+from sgrl.algorithms.ppo_config import PPOConfig
 from tests.training.tiny import TINY
 
 SMALL = replace(
     TINY,
     algorithm="ppo",
-    learning_starts=TrainSettings.warm_up,
-    utd_ratio=TrainSettings.updates_per_step,
-    td3=Td3Config(),
     envs_per_body=3,
     steps=432,
     log_every=72,
     checkpoint_every=72,
-    ppo=PpoConfig(rollout=12, epochs=1, batch=36),
+    config=PPOConfig(n_steps=12, n_epochs=1, batch_size=36),
 )
 """Six rollouts of 72 steps."""
 

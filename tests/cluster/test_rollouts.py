@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sgrl.algorithms.rollout import Step
-from sgrl.training.copies import LocalCopies
-from sgrl.training.on_policy import OnPolicyLearner
 
-from sgrl.cluster.rollouts import RemoteCopies, RolloutWorker
+from sgrl.algorithms.learner import Step
+from sgrl.cluster.rollouts import RayCollector, RolloutWorker
 from sgrl.training import loop
+from sgrl.training.collector import LocalCollector
+from sgrl.training.learners import make_learner
 from sgrl.training.loop import train
 from sgrl.training.metrics import Clock
 from sgrl.training.settings import TrainSettings, resolve_settings
@@ -30,7 +30,7 @@ from tests.training.tiny import assert_same_run, read_metrics
 
 from .small import SMALL, wait_until
 
-ROLLOUT = SMALL.ppo.rollout
+ROLLOUT = SMALL.config.n_steps
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, steps: set[int]) -> list[int]:
             import ray
 
             # Stopped first, so that it dies while it is waited for.
-            pid = ray.get(self.copies._workers[-1].process.remote())
+            pid = ray.get(self.collector._workers[-1].process.remote())
             os.kill(pid, signal.SIGSTOP)
             threading.Timer(0.3, os.kill, (pid, signal.SIGKILL)).start()
             killed.append(pid)
@@ -92,19 +92,19 @@ def test_two_workers_learn_as_none_would(
 def test_two_workers_have_the_copies_of_one_environment(cluster: Any) -> None:
     """Who steps a copy changes what it does by rounding alone; and one can go back."""
     settings = resolve_settings(replace(SMALL, rollout_workers=2, cluster=cluster.address))
-    local, clock = LocalCopies(settings), Clock()
+    local, clock = LocalCollector(settings), Clock()
     torch.manual_seed(0)
-    learner = OnPolicyLearner(settings, local.layout)
-    remote = RemoteCopies(settings, pytest.fail)
+    learner = make_learner(settings, local.layout, None)
+    remote = RayCollector(settings, pytest.fail)
     for name in ("num_envs", "body_index", "limb_mask", "action_mask"):
         assert np.array_equal(getattr(remote.layout, name), getattr(local.layout, name))
     try:
         local.start(5)
         remote.start(5)
         pairs = [(local.step(learner, clock), remote.step(learner, clock)) for _ in range(ROLLOUT)]
-        state = remote.get_state()
+        state = remote.state_dict()
         more = [remote.step(learner, clock) for _ in range(ROLLOUT)]
-        remote.set_state(*state)
+        remote.load_state_dict(state)
         again = [remote.step(learner, clock) for _ in range(ROLLOUT)]
     finally:
         remote.close()
@@ -192,15 +192,13 @@ def test_more_workers_than_cores(cluster: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rollout_workers": -1}, "rollout_workers must be 0 or more"),
-        ({"rollout_workers": 4}, "4 rollout workers need as many copies of each body, not 3"),
+        ({"rollout_workers": -1}, "rollout_workers must lie between 0"),
+        ({"rollout_workers": 4}, "4 rollout workers need as many environments of each body, not 3"),
         ({"cluster": "head:6379"}, "give rollout_workers, too"),
-        ({"rollout_workers": 1, "algorithm": "td3", "ppo": None}, "are for PPO: TD3 waits"),
+        ({"rollout_workers": 1, "algorithm": "td3", "config": None}, "nothing to do for td3"),
     ],
 )
 def test_settings_that_make_no_sense(changes: dict[str, Any], message: str) -> None:
-    if "ppo" in changes:
-        changes = changes | {"ppo": TrainSettings().ppo}
     with pytest.raises(ValueError, match=message):
         resolve_settings(replace(SMALL, **changes))
 
@@ -215,7 +213,7 @@ def test_a_worker_is_a_function_of_what_it_is_given() -> None:
     settings = resolve_settings(SMALL)
     worker = RolloutWorker(settings, np.arange(6), 6)
     torch.manual_seed(1)
-    weights = OnPolicyLearner(settings, worker.copies.layout).weights()
+    weights = make_learner(settings, worker.collector.layout, None).weights()
     standing = worker.start(range(6))
     steps, then = worker.collect(weights, standing)
     worker.collect(weights, then)

@@ -15,8 +15,8 @@ import pytest
 PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "own_network.md"
 TINY = {
     "certify": "--samples 1",
-    "train": "--steps 96 --copies 2 --threads 1 --log-every 24 --checkpoint-every 48 "
-    "--ppo.rollout 4 --ppo.batch 12 --ppo.epochs 1",
+    "train": "--steps 96 --envs-per-body 2 --threads 1 --log-every 24 --checkpoint-every 48 "
+    "--ppo.n-steps 4 --ppo.batch-size 12 --ppo.n-epochs 1",
     "eval": "--episodes 2 --threads 1",
     "report": "",
 }

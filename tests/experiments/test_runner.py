@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,11 @@ from sgrl.training.checkpoint import list_checkpoints
 from sgrl.training.run import Run
 from sgrl.training.settings import TrainSettings
 from tests.training.edit import edit_settings
-from tests.training.tiny import TINY
+from tests.training.tiny import TINY, with_changes
 
 
 def tiny_job(runs: Path, **changes: object) -> Job:
-    return make_job(replace(TINY, **changes), "tiny", runs)
+    return make_job(with_changes(TINY, **changes), "tiny", runs)
 
 
 def processes(job: Job) -> int:
@@ -66,7 +65,7 @@ def test_a_job_that_was_cut_off_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_job_whose_time_is_up_is_done(tmp_path: Path) -> None:
-    job = tiny_job(tmp_path, steps=10**6, minutes=0.001, buffer=1000)
+    job = tiny_job(tmp_path, steps=10**6, minutes=0.001, buffer_size=1000)
     run_job(job)
     state = job.state()
     assert state.phase == "done"
@@ -81,13 +80,13 @@ def test_something_else_in_the_folder_is_refused(tmp_path: Path) -> None:
         job.state()
     job.folder.rmdir()
     run_job(job)
-    edit_settings(Run(job.folder), copies=3)
-    with pytest.raises(ValueError, match=r"other settings: copies is 3, not 2"):
+    edit_settings(Run(job.folder), envs_per_body=3)
+    with pytest.raises(ValueError, match=r"other settings: envs_per_body is 3, not 2"):
         job.state()
 
 
 def test_a_run_of_before_sizes_were_recorded(tmp_path: Path) -> None:
-    job = tiny_job(tmp_path, network=None, updates_per_step=0.0, steps=120)
+    job = tiny_job(tmp_path, network=None, utd_ratio=0.0, steps=120)
     run_job(job)
     assert job.state().phase == "done"
     edit_settings(Run(job.folder), network=None)

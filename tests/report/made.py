@@ -47,7 +47,7 @@ def write_rows(run: Run, slopes: Mapping[str, float], rows: int, every: int = EV
                 **{f"return/{body}": value for body, value in returns.items()},
                 "length": 10.0 * row,
                 **{f"length/{body}": 10.0 * row for body in returns},
-                "kl": None if row == 1 else (0.01, 0.03)[row % 2],
+                "approx_kl": None if row == 1 else (0.01, 0.03)[row % 2],
                 "learning_rate": 0.01,
                 "wall/seconds": 2.0 * row,
             }

@@ -171,7 +171,7 @@ def test_metric_shading_and_smoothing(fresh: Opened) -> None:
     assert fresh.page.locator("path.band").get_attribute("d") != band
     fresh.page.select_option("#spread", "seeds")
     assert (fresh.count("path.band"), fresh.count("path.seed")) == (0, 5)
-    fresh.page.select_option("#metric", "kl")
+    fresh.page.select_option("#metric", "approx_kl")
     rough = fresh.drawn()
     fresh.page.locator("#smooth").fill("1")
     assert fresh.drawn() != rough

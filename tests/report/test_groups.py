@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sgrl.algorithms.ppo_config import PpoConfig
+from sgrl.algorithms.ppo_config import PPOConfig
+from sgrl.algorithms.td3_config import TD3Config
 from sgrl.models.set import SetConfig
 from sgrl.morphology import resolve_bodies
 from sgrl.report.groups import Group, differing_settings, make_groups, task_of
@@ -42,13 +43,13 @@ def test_a_label_names_what_it_needs_and_no_more(tmp_path: Path) -> None:
     assert labels(
         tmp_path,
         {},
-        {"ppo": PpoConfig(epochs=7, trace=0.5)},
+        {"config": PPOConfig(n_epochs=7, gae_lambda=0.5)},
         {"method": "swat", "variant": "v2"},
         {"network": SetConfig(layers=2)},
         {"network": SetConfig(layers=3)},
     ) == [
-        f"set · preset sizes · epochs {PpoConfig().epochs}",
-        "set · preset sizes · epochs 7",
+        f"set · preset sizes · n_epochs {PPOConfig().n_epochs}",
+        "set · preset sizes · n_epochs 7",
         "swat",
         "set · own sizes · layers 2",
         "set · own sizes · layers 3",
@@ -75,7 +76,7 @@ def test_the_same_method_on_other_bodies_has_the_same_label(tmp_path: Path) -> N
 
 
 def test_but_not_if_they_have_a_body_in_common(tmp_path: Path) -> None:
-    found = labels(tmp_path, {"bodies": HOPPERS, "copies": 4}, {"copies": 4})
+    found = labels(tmp_path, {"bodies": HOPPERS, "envs_per_body": 4}, {"envs_per_body": 4})
     assert found == [f"set · {', '.join(HOPPERS)}", f"set · {HOPPERS[0]}"]
 
 
@@ -103,15 +104,19 @@ def test_fine_tuning_from_each_seed_of_a_run_is_one_group(tmp_path: Path) -> Non
 
 def test_a_run_that_was_cut_short_is_still_the_same_experiment(tmp_path: Path) -> None:
     td3 = {"algorithm": "td3", "steps": 500}
-    assert len(groups_of(tmp_path, td3, td3 | {"seed": 1, "buffer": 9000})) == 1
-    assert len(groups_of(tmp_path, td3, td3 | {"seed": 1, "buffer": 100})) == 2
+    assert (
+        len(groups_of(tmp_path, td3, td3 | {"seed": 1, "config": TD3Config(buffer_size=9000)})) == 1
+    )
+    assert (
+        len(groups_of(tmp_path, td3, td3 | {"seed": 1, "config": TD3Config(buffer_size=100)})) == 2
+    )
 
 
 def test_settings_that_differ(tmp_path: Path) -> None:
-    groups = groups_of(tmp_path, {}, {"copies": 2, "seed": 4}, {"algorithm": "td3"})
+    groups = groups_of(tmp_path, {}, {"envs_per_body": 2, "seed": 4}, {"algorithm": "td3"})
     assert differing_settings(groups) == {
         "algorithm": ["ppo", "ppo", "td3"],
-        "copies": ["64", "2", "4"],
+        "envs_per_body": ["64", "2", "4"],
     }
     assert differing_settings(groups[:1]) == {}
 

@@ -21,7 +21,7 @@ def test_a_run_is_read_once(tmp_path: Path) -> None:
     (record,) = read_runs([run.path, run.path / ".." / "a"])
     assert record.columns["steps"] == [100.0, 200.0, 300.0]
     assert record.columns[f"return/{HOPPERS[0]}"] == [50.0, 100.0, 150.0]
-    assert record.columns["kl"] == [None, 0.01, 0.03]
+    assert record.columns["approx_kl"] == [None, 0.01, 0.03]
     assert record.last["wall/seconds"] == 6.0
     assert not record.finished
     assert record.command

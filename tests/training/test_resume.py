@@ -135,7 +135,7 @@ def test_a_second_signal_stops_at_once(
 def test_asked_to_stop_between_updates(
     tiny: Make, monkeypatch: pytest.MonkeyPatch, batches: str, at: int
 ) -> None:
-    """Of the 4 updates that a step of the copies earns, those not made yet come after a resume."""
+    """Of the 4 updates that a step earns, those not made yet come after a resume."""
     settings = tiny(steps=148, utd_ratio=1.0, log_every=4, checkpoint_every=8, batches=batches)
     whole = train(replace(settings, name="whole"))
     gradient_step = TD3.gradient_step

@@ -6,7 +6,6 @@ finished, whoever ran it, and one that was cut off goes on from its last checkpo
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -20,7 +19,7 @@ from sgrl.training.checkpoint import CorruptCheckpointError, list_checkpoints, r
 from sgrl.training.identity import digest_of, identity_of
 from sgrl.training.loop import train
 from sgrl.training.run import Run
-from sgrl.training.settings import TrainSettings, is_over, resolve_settings
+from sgrl.training.settings import TrainSettings, is_over, settled
 
 Phase = Literal["missing", "partial", "done"]
 Event = Literal["started", "done", "failed", "stopped"]
@@ -82,7 +81,7 @@ class Job:
         run = Run(self.folder)
         if not run.settings_file.is_file():
             raise ValueError(f"{self.folder} is in the way: it is not a run; move it elsewhere")
-        recorded, own = identity_of(run.settings()), identity_of(_resolved(self.settings))
+        recorded, own = identity_of(run.settings()), identity_of(settled(self.settings))
         for name in sorted(own.keys() | recorded.keys()):
             if recorded.get(name) != own.get(name):
                 raise ValueError(
@@ -98,7 +97,7 @@ def make_job(settings: TrainSettings, label: str, runs: Path) -> Job:
     Equal settings are one job, whichever experiments ask for it: its name holds a digest of what
     identifies it. A run of the same identity that was named by an earlier version is found, too.
     """
-    identity = identity_of(_resolved(settings))
+    identity = identity_of(settled(settings))
     bodies = "_".join(settings.bodies) if len(settings.bodies) < 3 else f"{len(settings.bodies)}"
     words = f"{settings.method}-{bodies}-{settings.algorithm}-{settings.variant}"
     readable = re.sub(r"[^\w.-]", lambda found: "p" if found[0] == "+" else "_", words)
@@ -115,11 +114,6 @@ def _is_of(run: Run, identity: dict[str, Any]) -> bool:
         return identity_of(run.settings()) == identity
     except (OSError, ValueError):
         return False  # of a version that is not understood here, or half gone
-
-
-def _resolved(settings: TrainSettings) -> TrainSettings:
-    """Resolved as whoever looks can: they may lack the device that trains."""
-    return resolve_settings(replace(settings, device="cpu"))
 
 
 def run_job(job: Job) -> None:

@@ -198,26 +198,37 @@ def resolve_settings(settings: TrainSettings) -> TrainSettings:
     check_bounds(settings)
     _check_packages(settings)
     check_device(settings.device)
-    name = settings.name or _default_name(settings, names)
+    resolved = settled(settings, method.one_body)
+    name = resolved.name or ""
     if name.startswith(".") or "@" in name or Path(name).name != name:
         raise ValueError(f"a run's name is the name of a folder and has no @, not {name!r}")
+    _check_workers(resolved)
+    return resolved
+
+
+def settled(settings: TrainSettings, one_body: bool = False) -> TrainSettings:
+    """Settings with nothing left open, without what only the machine or the method can tell.
+
+    The module of a method from outside the package is not imported; `one_body` says of a method
+    whether it is made for one body.
+    """
+    bodies = settings.morphologies()
     config = settings.algorithm_config()
     steps = config.default_steps() if settings.steps is None else settings.steps
     envs = settings.envs_per_body
-    envs = config.default_envs_per_body(len(names)) if envs is None else envs
-    plan = Plan(bodies, settings.method, method.one_body, steps, envs)
-    resolved = replace(
+    envs = config.default_envs_per_body(len(bodies)) if envs is None else envs
+    plan = Plan(bodies, settings.method, one_body, steps, envs)
+    names = tuple(body.name for body in bodies)
+    return replace(
         settings,
         bodies=names,
         steps=steps,
         envs_per_body=envs,
         threads=settings.threads or count_cores(),
         network=settings.preset_sizes() if settings.network is None else plain(settings.network),
-        name=name,
+        name=settings.name or _default_name(settings, names),
         config=config.resolved(plan),
     )
-    _check_workers(resolved)
-    return resolved
 
 
 def _default_name(settings: TrainSettings, bodies: tuple[str, ...]) -> str:
