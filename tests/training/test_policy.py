@@ -23,6 +23,7 @@ from sgrl.training.checkpoint import (
 )
 from sgrl.training.policy import TrainedPolicy, load_policy
 from sgrl.training.run import Run
+from sgrl.training.settings import plain
 from tests.training.edit import edit_settings
 
 from .untrained import HOPPER, TINY, WALKER, untrained_run
@@ -51,7 +52,7 @@ def test_it_acts_as_the_actor_that_was_saved(tmp_path: Path, method: str) -> Non
     for steps, loaded in ((20_000, load_policy(run.path)), (100, load_policy(run.path, 100))):
         learner = learners[loaded.checkpoint != 100]
         assert loaded.checkpoint == steps
-        expected = learner.act(obs, np.zeros(5, np.int64))
+        expected = learner.policy_actions(obs, np.zeros(5, np.intp))
         assert np.array_equal(loaded.act(obs, HOPPER), expected)
         assert np.array_equal(loaded.act(obs, HOPPER), expected), "twice the same"
 
@@ -72,7 +73,7 @@ def test_a_preset_that_was_changed_since(tmp_path: Path, monkeypatch: pytest.Mon
 def test_it_knows_where_it_comes_from(policy: TrainedPolicy) -> None:
     assert policy.method == "set"
     assert policy.bodies == (get_body(HOPPER), get_body(WALKER))
-    assert policy.settings.network == TINY
+    assert policy.settings.network == plain(TINY)
     assert policy.checkpoint == 100
     assert policy.run.name == "run"
     assert repr(policy) == f"<set after 100 steps of {policy.run}>"

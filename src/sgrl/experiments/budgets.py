@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from dataclasses import dataclass, field, replace
 
 from sgrl.algorithms.config import AlgorithmConfig
 from sgrl.algorithms.ppo_config import PPOConfig
@@ -50,7 +49,7 @@ class Budget:
     """Second stage on a collection."""
     common: TrainSettings
     """What else a training is told."""
-    configs: Mapping[str, AlgorithmConfig] = MappingProxyType({})
+    configs: Mapping[str, AlgorithmConfig] = field(default_factory=dict)
     """What an algorithm, by its name, is told instead of its defaults."""
 
     def settings(self, method: str, task: str, seed: int, algorithm: str) -> TrainSettings:

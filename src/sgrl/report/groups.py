@@ -20,7 +20,7 @@ PLAIN = ("method", "algorithm", "preset", "variant", "bodies", "network")
 """Settings whose value says enough without their name."""
 
 Settings = dict[str, str]
-"""Settings by name, nested ones as `config.gamma`, as they are shown."""
+"""Settings by name, nested ones as `config.td3.gamma`, as they are shown."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,11 @@ def flat_settings(settings: TrainSettings) -> Settings:
     config = plain(settings.config) or {}
     if (config.get("buffer_size") or 0) >= (settings.steps or 0):
         config["buffer_size"] = "all"  # a run that was cut short keeps that of its first steps
+    for name, value in config.items():
+        if isinstance(value, list) and value.count(value[0]) == len(value):
+            config[name] = value[0]  # the same for every body
     sizes = None if settings.network == settings.preset_sizes() else settings.network
-    flat = dict(_flatten(values | {"config": config}))
+    flat = dict(_flatten(values | {"config": {settings.algorithm: config}}))
     flat["network"] = "preset sizes" if sizes is None else "own sizes"
     return flat | dict(_flatten({"network": sizes or {}}))
 
