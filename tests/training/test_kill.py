@@ -17,9 +17,10 @@ import pytest
 
 from sgrl.training.checkpoint import list_checkpoints, read_checkpoint
 from sgrl.training.loop import train
+from sgrl.training.settings import TrainSettings
 from sgrl.training.settings_file import settings_to_json
 
-from .tiny import TINY, assert_same_run
+from .tiny import EXTERNAL, TINY, TRUSTED, assert_same_run
 
 KILLS = 20
 CHANGES = {"steps": 1600, "checkpoint_every": 60, "log_every": 20, "keep": 2}
@@ -62,7 +63,7 @@ class Nursery:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            env=os.environ | {"OMP_NUM_THREADS": "1", "SGRL_TRUST": ",".join(TRUSTED)},
             text=True,
         )
 
@@ -140,12 +141,13 @@ def kill_while_writing(process: int, checkpoints: Path) -> None:
     wait_until(stopped_in_the_middle)
 
 
-def test_killed_twenty_times(nursery: Nursery, tmp_path: Path) -> None:
-    whole = train(replace(TINY, **CHANGES, runs=tmp_path, name="whole"))
+@pytest.mark.parametrize("tiny", [TINY, EXTERNAL], ids=["td3", "external"])
+def test_killed_twenty_times(nursery: Nursery, tmp_path: Path, tiny: TrainSettings) -> None:
+    whole = train(replace(tiny, **CHANGES, runs=tmp_path, name="whole"), trust=TRUSTED)
     with open(whole / "metrics.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     row_seconds = float(rows[-1]["wall/seconds"]) / len(rows)
-    settings = replace(TINY, **CHANGES, runs=tmp_path, name="killed")
+    settings = replace(tiny, **CHANGES, runs=tmp_path, name="killed")
     given, run = tmp_path / "settings.json", tmp_path / "killed"
     given.write_text(settings_to_json(settings))
     checkpoints = run / "checkpoints"

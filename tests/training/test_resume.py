@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ from sgrl.training.run import Run
 from sgrl.training.settings import TrainSettings
 from sgrl.training.settings_file import settings_to_json
 
-from .tiny import TINY, assert_same_run, read_metrics
+from .tiny import EXTERNAL, TINY, TRUSTED, assert_same_run, read_metrics, with_changes
 
 Make = Callable[..., TrainSettings]
 
@@ -39,11 +40,28 @@ train_command(settings_from_json(Path(sys.argv[1]).read_text()))
 """
 
 
+@pytest.fixture(scope="module", params=[TINY, EXTERNAL], ids=["td3", "external"])
+def base(request: pytest.FixtureRequest) -> TrainSettings:
+    """Settings by one algorithm or another."""
+    settings: TrainSettings = request.param
+    return settings
+
+
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(base: TrainSettings, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A training that nothing interrupted."""
-    settings = replace(TINY, steps=600, runs=tmp_path_factory.mktemp("runs"), name="whole")
-    return train(settings)
+    settings = replace(base, steps=600, runs=tmp_path_factory.mktemp("runs"), name="whole")
+    return train(settings, trust=TRUSTED)
+
+
+@pytest.fixture
+def like(base: TrainSettings, tmp_path: Path) -> Make:
+    """Settings of a training by the same algorithm in a temporary folder, with changes."""
+
+    def make(**changes: Any) -> TrainSettings:
+        return with_changes(base, **({"runs": tmp_path / "runs"} | changes))
+
+    return make
 
 
 def start(given: Path) -> subprocess.Popen[str]:
@@ -52,7 +70,7 @@ def start(given: Path) -> subprocess.Popen[str]:
         [sys.executable, "-W", "error", "-c", SCRIPT, str(given)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        env=os.environ | {"OMP_NUM_THREADS": "1", "SGRL_TRUST": ",".join(TRUSTED)},
         text=True,
     )
 
@@ -70,8 +88,8 @@ def wait_for_news(process: subprocess.Popen[str], file: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_asked_to_stop(tiny: Make, whole: Path, tmp_path: Path, number: signal.Signals) -> None:
-    settings = tiny(steps=600, name="stopped", checkpoint_every=10_000)
+def test_asked_to_stop(like: Make, whole: Path, tmp_path: Path, number: signal.Signals) -> None:
+    settings = like(steps=600, name="stopped", checkpoint_every=10_000)
     given = tmp_path / "settings.json"
     given.write_text(settings_to_json(settings))
     run = settings.runs / "stopped"
@@ -90,9 +108,9 @@ def test_asked_to_stop(tiny: Make, whole: Path, tmp_path: Path, number: signal.S
 
 
 def test_asked_to_stop_before_it_began(
-    tiny: Make, whole: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    like: Make, whole: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    settings = tiny(steps=600, name="early")
+    settings = like(steps=600, name="early")
     run = settings.runs / "early"
     prepare = Training.prepare
 
@@ -196,22 +214,23 @@ def test_with_two_threads(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_same_run(run, whole)
 
 
-def test_checkpoints_leave_no_trace(tiny: Make, whole: Path) -> None:
-    assert_same_run(train(tiny(steps=600, checkpoint_every=40, keep=1)), whole)
+def test_checkpoints_leave_no_trace(like: Make, whole: Path) -> None:
+    assert_same_run(train(like(steps=600, checkpoint_every=40, keep=1)), whole)
 
 
-def test_more_steps(tiny: Make, whole: Path) -> None:
-    short = train(tiny(buffer_size=1000, steps=300))
+def test_more_steps(like: Make, whole: Path) -> None:
+    room = {"buffer_size": 1000} if like().algorithm == "td3" else {}
+    short = train(like(steps=300, **room))
     train(TrainSettings(resume=short, steps=600))
     assert_same_run(short, whole)
     assert Run(short).settings().steps == 600
 
 
 def test_before_the_first_checkpoint(
-    tiny: Make, whole: Path, monkeypatch: pytest.MonkeyPatch
+    like: Make, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that dies early starts again in its folder."""
-    settings = tiny(steps=600, name="early")
+    settings = like(steps=600, name="early")
     with monkeypatch.context() as patch:
         patch.setattr("sgrl.training.loop.Episodes.row", lambda self: 1 / 0)
         with pytest.raises(ZeroDivisionError):

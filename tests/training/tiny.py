@@ -15,6 +15,7 @@ from sgrl.models.set import SetConfig
 from sgrl.training.checkpoint import WEIGHTS, list_checkpoints
 from sgrl.training.run import Run
 from sgrl.training.settings import TrainSettings
+from tests.algorithms.external import REINFORCEConfig
 
 TINY = TrainSettings(
     bodies=("3d_hopper_3_shin", "3d_walker_2_right_leg_left_knee"),
@@ -27,6 +28,13 @@ TINY = TrainSettings(
     config=TD3Config(batch_size=8, learning_starts=100, utd_ratio=0.1),
     network=SetConfig(layers=1, embedding=8, hidden=8, matrix=6, matrix_hidden=8),
 )
+
+EXTERNAL = replace(
+    TINY, algorithm="tests.algorithms.external:REINFORCE", config=REINFORCEConfig(std=0.2)
+)
+"""The same by an algorithm from outside the package, with a storage of its own."""
+TRUSTED = ("tests.algorithms",)
+"""Where that is."""
 
 
 def with_changes(settings: TrainSettings, **changes: Any) -> TrainSettings:
