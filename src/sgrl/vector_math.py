@@ -4,7 +4,7 @@ PyTorch's CPU builds carry vector functions that pick their kernel at the first 
 first calls of one come from several threads at once, some may be answered by a kernel of lower
 precision (https://github.com/pytorch/pytorch/issues/188792), and a process differs in its last bits
 from the next. `sgrl.models.batch`, which everything that computes with networks imports, calls
-`warm_up`; so it holds for trainings, workers and tests alike.
+`make_first_calls`; so it holds for trainings, workers and tests alike.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OF_TWO = ("atan2", "pow")
 
 
 @cache
-def warm_up() -> None:
+def make_first_calls() -> None:
     """Call each function once, on one number, in single and in double precision."""
     for dtype in (torch.float32, torch.float64):
         number = torch.full((1,), 0.5, dtype=dtype)

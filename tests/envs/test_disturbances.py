@@ -14,6 +14,7 @@ import sgrl
 from sgrl.envs import observation as layout
 from sgrl.envs.disturbances import LEVELS, NOISE
 from sgrl.envs.single import step_together
+from sgrl.training.evaluate import evaluate, evaluation_seeds
 
 WALKER, CHEETAH, HOPPER = "3d_walker_7_full", "3d_cheetah_14_full", "3d_hopper_5_full"
 ALL = {
@@ -257,6 +258,28 @@ def test_a_state_without_disturbances_ends_them():
     env.set_state(plain.get_state())
     for action in actions_for(env, 5):
         np.testing.assert_array_equal(env.step(action)[0], plain.step(action)[0])
+
+
+class Wave:
+    """Actions that depend on the observation, row by row."""
+
+    def act(self, obs, body, /):
+        return np.sin(5 * obs[..., : body.action_dim], dtype=np.float32)
+
+
+def test_an_evaluation_takes_them_as_options():
+    (result,) = evaluate(Wave(), HOPPER, episodes=6, seed=3, options=ALL)
+    body, lengths = sgrl.get_body(HOPPER), set()
+    for episode, seed in zip(result.episodes, evaluation_seeds(3, 6), strict=True):
+        env = sgrl.make_env(HOPPER)
+        observation, _ = env.reset(seed=seed, options=ALL)
+        total, length, ended = 0.0, 0, False
+        while not ended:
+            observation, reward, ended, _, _ = env.step(Wave().act(observation, body))
+            total, length = total + reward, length + 1
+        assert (episode.length, episode.total_reward) == (length, pytest.approx(total))
+        lengths.add(length)
+    assert len(lengths) > 1
 
 
 def test_gymnasium_passes_them_on():

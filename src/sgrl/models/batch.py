@@ -24,11 +24,11 @@ from sgrl.envs.observation import (
 )
 from sgrl.models.layout import BatchLayout, layout_of
 from sgrl.morphology import Morphology
-from sgrl.vector_math import warm_up
+from sgrl.vector_math import make_first_calls
 
 __all__ = ["BatchLayout", "LimbBatch", "layout_of"]
 
-warm_up()
+make_first_calls()
 
 
 @dataclass(frozen=True, eq=False)
