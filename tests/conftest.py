@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,10 @@ import pytest
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As below nohup and in many CI runners. Children inherit what is ignored, and tests send it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 NEED_BROWSER = "SGRL_NEED_BROWSER"
 """Set in CI, so that a browser that is missing there fails the tests instead of skipping them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -213,8 +214,9 @@ def main() -> None:
     except (ValueError, OSError, RuntimeError) as error:
         # What the user can mend: one line that says how, not a traceback.
         raise SystemExit(f"sgrl: {error}") from None
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
+    except KeyboardInterrupt as stop:
+        # What a shell reports of a process that a signal ended.
+        raise SystemExit(128 + getattr(stop, "number", signal.SIGINT)) from None
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import pytest
 from sgrl.experiments.local import LocalRunner
 from sgrl.experiments.runner import Job, make_job
 from sgrl.training.run import Run
-from tests.training.tiny import TINY
+from tests.training.tiny import TINY, with_changes
 
 
 class Heard:
@@ -48,7 +48,7 @@ def test_a_failure_does_not_stop_the_others(tmp_path: Path) -> None:
 
 
 def test_a_process_that_is_killed_is_a_failure_that_goes_on_later(tmp_path: Path) -> None:
-    job = make_job(replace(TINY, steps=10**6, buffer=1000), "long", tmp_path)
+    job = make_job(with_changes(TINY, steps=10**6, buffer_size=1000), "long", tmp_path)
 
     def kill(job: Job, event: str, reason: str) -> None:
         if event == "started":
@@ -73,7 +73,7 @@ def _kill_when_it_trains(job: Job) -> None:
 
 
 def test_ctrl_c_saves_what_runs(tmp_path: Path) -> None:
-    long = replace(TINY, steps=10**6, buffer=1000, checkpoint_every=200)
+    long = with_changes(TINY, steps=10**6, buffer_size=1000, checkpoint_every=200)
     job, waiting = (make_job(replace(long, seed=seed), "", tmp_path) for seed in (0, 1))
 
     def interrupt() -> None:
@@ -102,7 +102,7 @@ LocalRunner(1).run([job], lambda *heard: None)
 
 
 def test_trainings_whose_grid_is_killed_save_and_end(tmp_path: Path) -> None:
-    job = make_job(replace(TINY, steps=10**6, buffer=1000), "orphan", tmp_path)
+    job = make_job(with_changes(TINY, steps=10**6, buffer_size=1000), "orphan", tmp_path)
     grid = subprocess.Popen([sys.executable, "-c", ORPHANAGE, pickle.dumps(job).hex()])
     _wait_for_checkpoint(job)
     grid.kill()
@@ -112,6 +112,24 @@ def test_trainings_whose_grid_is_killed_save_and_end(tmp_path: Path) -> None:
         assert time.monotonic() < deadline, job.log.read_text()
         time.sleep(0.05)
     assert job.state().phase == "partial"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_grid_that_was_started_deaf_still_stops(tmp_path: Path, number: signal.Signals) -> None:
+    """As `nohup sgrl reproduce ... &` from a script, where Ctrl-C is ignored from the start."""
+    job = make_job(with_changes(TINY, steps=10**6, buffer_size=1000), "deaf", tmp_path)
+    deaf = "import signal; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]\n" + ORPHANAGE
+    grid = subprocess.Popen(
+        [sys.executable, "-c", deaf, pickle.dumps(job).hex()], stderr=subprocess.PIPE, text=True
+    )
+    _wait_for_checkpoint(job)
+    grid.send_signal(number)
+    _, errors = grid.communicate(timeout=120)
+    assert grid.returncode != 0
+    assert f"SignalInterrupt: {number.name}" in errors
+    assert "SIGTERM: saved at" in job.log.read_text()
+    with Run(job.folder).locked():
+        pass  # nobody trains any more
 
 
 def test_no_processes_are_refused() -> None:

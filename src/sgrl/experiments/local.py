@@ -17,7 +17,7 @@ from multiprocessing.process import BaseProcess
 from sgrl.cores import count_cores
 from sgrl.experiments.runner import Job, Outcome, Report, output_to_log, run_job
 from sgrl.models.plugins import TRUST
-from sgrl.training.interrupt import InterruptedTrainingError
+from sgrl.training.interrupt import InterruptedTrainingError, RaisedSignals
 from sgrl.training.loop import TrainingFailedError
 
 PRELOADED = ("sgrl.experiments.local", "torch.utils.tensorboard", "torch._dynamo")
@@ -39,6 +39,10 @@ class LocalRunner:
 
     def run(self, jobs: Sequence[Job], report: Report) -> list[Outcome]:
         """See `Runner.run`."""
+        with RaisedSignals():
+            return self._run(jobs, report)
+
+    def _run(self, jobs: Sequence[Job], report: Report) -> list[Outcome]:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(list(PRELOADED))
         at_once = min(self.processes, max(1, len(jobs)))
@@ -78,6 +82,8 @@ def _work(job: Job, trust: Sequence[str]) -> None:
     TRUST.add(trust)
     # Ctrl-C in the terminal is for the process that shows the grid; it asks this one to stop.
     os.setsid()
+    # Which it must hear, whatever whoever started the grid ignores.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_stop_when_orphaned, daemon=True).start()
     with output_to_log(job):
         try:

@@ -20,6 +20,7 @@ from sgrl.experiments.runner import Job, Outcome, Runner
 from sgrl.experiments.tables import latex_page, markdown_page
 from sgrl.experiments.trials import try_out
 from sgrl.files import writable
+from sgrl.training.interrupt import RaisedSignals, output_may_close
 
 ABOUT = "about.json"
 
@@ -27,11 +28,13 @@ ABOUT = "about.json"
 def reproduce(request: Request, out: Path, runner: Runner, console: Console) -> list[Path]:
     """Train what is missing, then write the results. Returns the files.
 
-    RuntimeError if a training failed; what the others have learned is kept.
+    RuntimeError if a training failed; what the others have learned is kept. SIGINT, SIGTERM and a
+    terminal that closes raise SignalInterrupt, a KeyboardInterrupt, when all have saved.
     """
     check_folder(request, out)
-    train_missing(request.jobs(), runner, console)
-    return write_results(request, out, lambda line: console.print(line, markup=False))
+    with RaisedSignals(), output_may_close():
+        train_missing(request.jobs(), runner, console)
+        return write_results(request, out, lambda line: console.print(line, markup=False))
 
 
 def train_missing(jobs: list[Job], runner: Runner, console: Console) -> None:

@@ -93,11 +93,18 @@ def train_command(settings: TrainSettings) -> Path:
     try:
         return train(settings)
     except InterruptedTrainingError as stop:
-        print(stop, flush=True)
+        _say(str(stop))
         # What a shell reports of a process that a signal ended.
         raise SystemExit(128 + stop.number) from None
     except KeyboardInterrupt:
-        print("stopped at once: what came after the last checkpoint is lost", flush=True)
+        _say("stopped at once: what came after the last checkpoint is lost")
         raise SystemExit(128 + signal.SIGINT) from None
     except (TrainingFailedError, ValueError, OSError) as error:
         raise SystemExit(f"sgrl: {error}") from None
+
+
+def _say(line: str) -> None:
+    from sgrl.training.interrupt import output_may_close
+
+    with output_may_close():
+        print(line, flush=True)

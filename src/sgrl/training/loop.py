@@ -27,7 +27,7 @@ from sgrl.training.checkpoint import (
     set_aside,
 )
 from sgrl.training.collector import Collector, LocalCollector
-from sgrl.training.interrupt import InterruptedTrainingError, StopRequest
+from sgrl.training.interrupt import InterruptedTrainingError, StopRequest, output_may_close
 from sgrl.training.learners import make_learner
 from sgrl.training.metrics import Board, Clock, Episodes, Losses, MetricsFile, Row
 from sgrl.training.policy import PORTABLE, read_policy_weights
@@ -55,13 +55,14 @@ def train(settings: TrainSettings, *, trust: Sequence[str] = ()) -> Path:
 
     `trust` names modules that may be imported for a method `module:Class`.
 
-    SIGINT and SIGTERM save the run and raise InterruptedTrainingError. A full disk or a loss
+    SIGINT, SIGTERM and a terminal that closes save the run and raise InterruptedTrainingError. When
+    nobody reads what it prints any more, it goes on. A full disk or a loss
     that is not a number raises TrainingFailedError, which says from where one can go on.
     """
     TRUST.add(trust)
     TRUST.distrust(runs=settings.runs)
     # All of it, because reading a checkpoint or connecting to a cluster takes a while.
-    with StopRequest() as stop:
+    with StopRequest() as stop, output_may_close():
         return _train(settings, stop)
 
 
