@@ -118,7 +118,7 @@ def apply(matrix: Any, vectors: Any) -> Any:
     matrix = _like(matrix, vectors)
     if matrix.ndim == 2:
         return vectors @ matrix.T
-    return (matrix @ vectors[..., None])[..., 0]
+    return (matrix * vectors[..., None, :]).sum(-1)
 
 
 def transform(observation: Observation, matrix: Any) -> Observation:
@@ -141,7 +141,10 @@ def transform(observation: Observation, matrix: Any) -> Observation:
         if matrix.ndim == 2:
             vectors = given.vectors @ matrix.T
         else:
-            vectors = given.vectors @ given.layout.spread(matrix.swapaxes(-1, -2))
+            # Sums over the coordinate and not a product of matrices: these are tiny and many, and
+            # where products run in bfloat16 they would lose most of what is observed.
+            rows = given.layout.spread(matrix)[..., None, :, :]
+            vectors = (rows * given.vectors[..., None, :]).sum(-1)
         result = given.replace(vectors=vectors, target=apply(matrix, given.target))
     else:
         result = _transform_flat(given, matrix)

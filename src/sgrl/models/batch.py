@@ -53,7 +53,7 @@ class LimbBatch:
                 f"{body.name} has {body.num_limbs} limbs and observes (rows, "
                 f"{body.num_limbs * FEATURES}); got {tuple(obs.shape)}"
             )
-        return cls._from_rows(obs, layout_of((body,), np.zeros(len(obs), np.int64), obs.device))
+        return cls.from_rows(obs, layout_of((body,), np.zeros(len(obs), np.int64), obs.device))
 
     @classmethod
     def from_padded(
@@ -72,10 +72,11 @@ class LimbBatch:
                 f"the largest body has {layout.max_limbs} limbs, {width} numbers; "
                 f"got {tuple(obs.shape)}"
             )
-        return cls._from_rows(obs[:, :width], layout)
+        return cls.from_rows(obs[:, :width], layout)
 
     @classmethod
-    def _from_rows(cls, obs: Tensor, layout: BatchLayout) -> LimbBatch:
+    def from_rows(cls, obs: Tensor, layout: BatchLayout) -> LimbBatch:
+        """From flat observations (rows, max_limbs * 41), padded, of a layout."""
         limbs = layout.unpad(obs.reshape(layout.num_rows, layout.max_limbs, FEATURES))
         vectors = torch.cat((limbs[:, POSITION], limbs[:, VELOCITIES.start : AXES.stop]), dim=1)
         return cls(

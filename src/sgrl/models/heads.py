@@ -51,6 +51,8 @@ class GaussianActor(nn.Module):
         standard deviation has no meaning, as that of the torso has none.
         """
         outputs: Tensor = self.network(batch)
+        if outputs.dtype == torch.bfloat16:  # of a network under autocast
+            outputs = outputs.float()
         mean, raw_std = outputs.chunk(2, dim=-1)
         mean = mean.masked_fill(~batch.layout.actuated, 0.0)
         half_range = (MAX_LOG_STD - MIN_LOG_STD) / 2

@@ -9,6 +9,7 @@ frame of the parent limb, angles in degrees, the rest in MuJoCo's units.
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -206,6 +207,10 @@ class Morphology:
     def dt(self) -> float:
         """Seconds of an environment step."""
         return self.physics.timestep * PHYSICS_STEPS
+
+    def discount(self, horizon: float) -> float:
+        """What a reward one step later counts to one who looks `horizon` seconds ahead."""
+        return math.exp(-self.dt / horizon)
 
     @property
     def torso_height(self) -> float:

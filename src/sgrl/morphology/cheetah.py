@@ -192,5 +192,6 @@ CHEETAH = Family(
     task=_task,
     color=(0.85, 0.65, 0.25, 1.0),
     horizon=4.0,
+    return_steps=5,
     score=15_000.0,
 )

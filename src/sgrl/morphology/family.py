@@ -27,6 +27,8 @@ class Family:
     """Seconds that the discount of SAC looks ahead."""
     score: float
     """A return of a whole episode that counts as good for the full body."""
+    return_steps: int = 3
+    """Rewards that a target of SAC adds up before it bootstraps."""
 
     def __post_init__(self) -> None:
         if self.body.family != self.name:
@@ -34,6 +36,6 @@ class Family:
                 f"the full body {self.body.name} is of the family {self.body.family!r}, "
                 f"not {self.name!r}"
             )
-        for field in ("horizon", "score"):
+        for field in ("horizon", "return_steps", "score"):
             if not getattr(self, field) > 0:
                 raise ValueError(f"{self.name}: {field} must be above 0")

@@ -73,6 +73,7 @@ HOPPER = Family(
     body=_BODY,
     task=_task,
     color=(0.90, 0.55, 0.15, 1.0),
-    horizon=4.0,
+    horizon=2.0,
+    return_steps=3,
     score=2_500.0,
 )

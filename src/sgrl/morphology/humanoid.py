@@ -151,5 +151,6 @@ HUMANOID = Family(
     task=_task,
     color=(0.30, 0.50, 0.80, 1.0),
     horizon=0.8,
+    return_steps=1,
     score=10_000.0,
 )

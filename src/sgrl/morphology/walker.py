@@ -82,5 +82,6 @@ WALKER = Family(
     task=_task,
     color=(0.25, 0.60, 0.35, 1.0),
     horizon=1.6,
+    return_steps=3,
     score=4_500.0,
 )

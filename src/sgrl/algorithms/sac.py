@@ -1,0 +1,472 @@
+"""SAC (Haarnoja et al. 2018) for every method, on one body or a mix.
+
+The actor is the method's network with a standard deviation that depends on the state; motors
+without a gear rest and have no entropy. Twin critics learn n-step returns, scaled body by body;
+every body has an entropy coefficient of its own. All bodies have as many rows in every batch, and
+half of them are mirrored, so that batches are always of one shape and an update can be compiled.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from sgrl.algorithms.descent import finite, make_optimiser
+from sgrl.algorithms.equal_rows import EqualRows
+from sgrl.algorithms.fast_products import (
+    Products,
+    autocast,
+    fastest_products,
+    global_precision,
+    has_compiler,
+    pays_to_compile,
+)
+from sgrl.algorithms.flat_critic import FlatCritic
+from sgrl.algorithms.held_noise import HeldNoise
+from sgrl.algorithms.learner import Array, Clock, Learner, Report, Setup, Step
+from sgrl.algorithms.replay_buffer import ReplayBuffer
+from sgrl.algorithms.reward_scale import RewardScale
+from sgrl.algorithms.sac_config import SACConfig
+from sgrl.algorithms.weights import load_weights, start_from, weights_of
+from sgrl.envs.observation import FEATURES
+from sgrl.models.batch import LimbBatch, layout_of
+from sgrl.models.column_statistics import ColumnStatistics, update_statistics
+from sgrl.models.heads import TwinCritic
+from sgrl.models.methods import make_gaussian_actor, make_twin_critic
+from sgrl.models.network import NUM_HINGES
+from sgrl.models.normaliser import Normaliser
+
+REPORT_EVERY = 10
+"""Updates between two that are reported: to work out norms of gradients takes time."""
+FIRST_COUNTED = 16_384
+"""Rows that statistics of observations begin with."""
+COUNT_EVERY = 1024
+"""Updates between two batches that are counted in these statistics."""
+LAST_COUNTED = 65_536
+"""Updates after which these statistics stay as they are."""
+SCALES = "reward_scale."
+"""What the names of the reward scales begin with among the weights."""
+
+
+class SAC(Learner):
+    """An actor, twin critics and their targets, an entropy coefficient of each body."""
+
+    name = "sac"
+    Config = SACConfig
+    metrics = (
+        "critic_loss",
+        "actor_loss",
+        "q_mean",
+        "critic_grad_norm",
+        "actor_grad_norm",
+        "alpha",
+        "entropy",
+    )
+
+    def __init__(self, config: SACConfig, setup: Setup) -> None:
+        """Weights come from torch's global generator."""
+        assert config.buffer_size is not None, "resolve the settings first"
+        self.config, self.bodies, self.env = config, setup.bodies, setup.layout
+        self.device = torch.device(setup.device)
+        self._rows_per_body = max(2, config.batch_size // len(self.bodies))
+        self.rows = EqualRows(
+            self.bodies, self._rows_per_body, mirror=config.mirror, device=self.device
+        )
+        network = {"bodies": setup.bodies, "config": setup.network}
+        actor = make_gaussian_actor(setup.method, setup.preset, **network)
+        self.actor = actor.to(self.device)
+        critic: FlatCritic | MethodCritic = (
+            FlatCritic(self.rows.layout, config.critic_width)
+            if config.critic == "flat"
+            else MethodCritic(make_twin_critic(setup.method, setup.preset, **network))
+        )
+        self.critic = critic.to(self.device)
+        # Both normalize what they read by the same statistics.
+        shared = [one for one in self.critic.modules() if isinstance(one, ColumnStatistics)]
+        self.target_critic = copy.deepcopy(self.critic, {id(one): one for one in shared})
+        self.target_critic.requires_grad_(False)
+        self.normalizer = Normaliser().to(self.device)
+        # A network that normalizes its columns itself would see them change under its hands.
+        own = any(isinstance(module, ColumnStatistics) for module in self.actor.modules())
+        self._normalizes = not own
+        start = torch.full((len(self.bodies),), math.log(config.initial_alpha))
+        self.log_alpha = nn.Parameter(start.to(self.device))
+        motors = torch.tensor([float(body.actuated.sum()) for body in self.bodies])
+        self._motors = motors.to(self.device)[self.rows.unit_index]
+        self._start_optimizers()
+
+        gammas = [config.gamma(body) for body in self.bodies]
+        self.scale = RewardScale(self.bodies, gammas, self.env.body_index)
+        self.replay = ReplayBuffer(
+            self.bodies,
+            config.buffer_size,
+            [config.return_steps(body) for body in self.bodies],
+            gammas,
+            folder=setup.folder,
+            slack=setup.slack,
+        )
+        self.noise = HeldNoise(self.env.action_mask.shape, config.longest_hold)
+        acting, sampling = np.random.SeedSequence([setup.seed, 2]).spawn(2)
+        self.acting, self.sampling = map(np.random.default_rng, (acting, sampling))
+        self.generator = torch.Generator(self.device).manual_seed(setup.seed)
+        self.steps = self.updates = 0
+        self.owed = 0.0
+        """Updates that the transitions so far have earned and that were not made yet."""
+        self.acts_randomly = True
+        """Until `learning_starts`; not with weights of another run."""
+        self._prepare_acting()
+        self._choose_speed(setup)
+
+    def _start_optimizers(self) -> None:
+        rate = self.config.learning_rate
+        self.actor_optimizer = make_optimiser(self.actor, rate)
+        self.critic_optimizer = make_optimiser(self.critic, rate)
+        self.alpha_optimizer = torch.optim.Adam([self.log_alpha], rate)
+        # Listed once: to walk through the modules takes longer than to move the weights of an MLP.
+        self._actor_weights = list(self.actor.parameters())
+        self._critic_weights = list(self.critic.parameters())
+        self._target_weights = list(self.target_critic.parameters())
+
+    def describe(self) -> str:
+        how = "compiled updates" if self.compiled else "plain updates"
+        products = {"onednn": "float32 by oneDNN"}.get(self.products, self.products)
+        return f"{how}, products in {products}, replay of {self.replay.num_bytes / 1e9:.2f} GB"
+
+    # How it acts ----------------------------------------------------------------------------------
+
+    def _prepare_acting(self) -> None:
+        body_index, shape = self.env.body_index, self.env.action_mask.shape
+        self._act_layout = layout_of(self.bodies, body_index, self.device)
+        slots, self._actuated = np.zeros(shape, np.intp), np.zeros(shape, np.float32)
+        for row, index in enumerate(body_index):
+            body = self.bodies[index]
+            slots[row, : body.action_dim] = np.flatnonzero(body.hinge_mask)
+            self._actuated[row, : body.action_dim] = body.actuated
+        self._act_slots = torch.from_numpy(slots).to(self.device)
+
+    def act(self, obs: Array) -> tuple[Array, Mapping[str, Array]]:
+        if self.acts_randomly and self.steps < self.config.learning_starts:
+            actions = self.acting.uniform(-1.0, 1.0, self._actuated.shape).astype(np.float32)
+            return actions * self._actuated, {}
+        mean, log_std = self._distribution(obs)
+        noise = self.noise.draw(self.acting)
+        # a = tanh(mean + std * noise)
+        return np.tanh(mean + np.exp(log_std) * noise) * self._actuated, {}
+
+    @torch.no_grad()
+    def _distribution(self, obs: Array) -> tuple[Array, Array]:
+        """Mean before tanh and log of the standard deviation, (num_envs, action_dim) each."""
+        width = self._act_layout.max_limbs
+        flat = torch.from_numpy(obs).to(self.device)
+        batch = LimbBatch.from_rows(self._normalized(flat), self._act_layout)
+
+        def by_row(limbs: Tensor) -> Array:
+            rows = self._act_layout.pad(limbs).reshape(-1, 3 * width)
+            result: Array = rows.gather(1, self._act_slots).cpu().numpy()
+            return result
+
+        mean, log_std = self.actor(batch)
+        return by_row(mean), by_row(log_std)
+
+    def _normalized(self, obs: Tensor) -> Tensor:
+        normalized: Tensor = self.normalizer(obs) if self._normalizes else obs
+        return normalized
+
+    # What it stores -------------------------------------------------------------------------------
+
+    def store(self, step: Step) -> None:
+        self.replay.add(
+            self.env.body_index,
+            step.obs,
+            step.actions,
+            step.rewards,
+            step.final_obs,
+            step.terminated,
+            step.done,
+        )
+        self.scale.update(step.rewards, step.done)
+        self.noise.release(step.done)
+        self.steps += len(step.rewards)
+        if self.steps > self.config.learning_starts and len(self.replay):
+            self.owed += self.config.utd_ratio * len(step.rewards)
+
+    @property
+    def pending(self) -> bool:
+        return self.owed >= 1.0
+
+    # How it learns --------------------------------------------------------------------------------
+
+    def update(self, report: Report, clock: Clock, should_stop: Callable[[], bool]) -> None:
+        with global_precision(self.products):
+            if self.pending and not self.updates:
+                self._start_statistics()
+                clock.lap("sample")
+            while self.pending and not should_stop():
+                self.owed -= 1.0
+                sample = self._sample()
+                clock.lap("sample")
+                values = self._update(*sample)
+                if values:
+                    report(values)
+                clock.lap("update")
+
+    def _sample(self) -> tuple[Tensor, ...]:
+        """Columns, actions, scaled rewards, discounts and last columns of a batch."""
+        sample = self.replay.sample(self._rows_per_body, self.sampling)
+        scales = self.scale.scales[self.rows.unit_index.numpy()].astype(np.float32)
+        parts = (
+            sample.columns,
+            sample.actions,
+            sample.rewards / scales,
+            sample.discounts,
+            sample.last_columns,
+        )
+        return tuple(torch.from_numpy(part).to(self.device) for part in parts)
+
+    def _update(
+        self, columns: Tensor, actions: Tensor, rewards: Tensor, discounts: Tensor, last: Tensor
+    ) -> dict[str, float]:
+        """A gradient step of the critics and, if it is their turn, of actor and coefficients."""
+        target, critic_loss, actor_loss = self._functions
+        self.updates += 1
+        reports = self.updates % (REPORT_EVERY * self.config.policy_delay) == 0
+        alpha = self.log_alpha.detach().exp()
+        row_alpha = alpha[self.rows.unit_index]
+        with torch.no_grad():
+            y = target(last, self._draw(), rewards, discounts, row_alpha)
+        loss, q_mean = critic_loss(columns, actions, y)
+        values = {"critic_loss": finite(loss, "critic's loss")}
+        self.critic_optimizer.zero_grad()
+        loss.backward()
+        if reports:
+            values |= {"q_mean": q_mean.item(), "critic_grad_norm": _norm(self._critic_weights)}
+        self.critic_optimizer.step()
+        if self.updates % self.config.policy_delay == 0:
+            loss, log_prob = self._update_actor(actor_loss, columns, row_alpha)
+            if reports:
+                values |= {
+                    "actor_loss": loss,
+                    "actor_grad_norm": _norm(self._actor_weights),
+                    "alpha": alpha.mean().item(),
+                    "entropy": -(log_prob / self._motors).mean().item(),
+                }
+        with torch.no_grad():
+            # w' <- w' + tau (w - w')
+            torch._foreach_lerp_(self._target_weights, self._critic_weights, self.config.tau)
+        if self.updates % COUNT_EVERY == 0 and self.updates <= LAST_COUNTED:
+            self._count(columns)
+        return values if reports else {}
+
+    def _update_actor(
+        self, actor_loss: Callable[..., Any], columns: Tensor, row_alpha: Tensor
+    ) -> tuple[float, Tensor]:
+        for weight in self._critic_weights:  # whose gradients would be computed in vain
+            weight.requires_grad_(False)
+        loss, log_prob = actor_loss(columns, self._draw(), row_alpha)
+        value = finite(loss, "actor's loss")
+        self.actor_optimizer.zero_grad()
+        loss.backward()
+        self.actor_optimizer.step()
+        for weight in self._critic_weights:
+            weight.requires_grad_(True)
+        loss = self._alpha_loss(log_prob)
+        self.alpha_optimizer.zero_grad()
+        loss.backward()
+        self.alpha_optimizer.step()
+        return value, log_prob
+
+    def _draw(self) -> Tensor:
+        """Standard normal noise (limbs, 3)."""
+        shape = (self.rows.layout.num_limbs, NUM_HINGES)
+        return torch.randn(shape, generator=self.generator, device=self.device)
+
+    # The three functions of an update, which are compiled, and that of the coefficients ------------
+
+    def _target(
+        self, last: Tensor, noise: Tensor, rewards: Tensor, discounts: Tensor, alpha: Tensor
+    ) -> Tensor:
+        """y = R + gamma^n (min(Q1', Q2')(s', a') - alpha log pi(a' | s')), a' ~ pi: (rows,)."""
+        obs = self.rows.observations(last)
+        action, log_prob = self._act(obs, noise)
+        q = self._values(self.target_critic, obs, action)
+        return rewards + discounts * (q.amin(0) - alpha * log_prob)
+
+    def _critic_loss(self, columns: Tensor, actions: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """L = mean (Q1 - y)^2 + mean (Q2 - y)^2, and the mean of Q."""
+        q = self._values(self.critic, self.rows.observations(columns), self.rows.actions(actions))
+        return (q - y).square().mean(1).sum(), q.mean()
+
+    def _actor_loss(self, columns: Tensor, noise: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
+        """L = mean (alpha log pi(a | s) - min(Q1, Q2)(s, a)), a ~ pi, and log pi (rows,)."""
+        obs = self.rows.observations(columns)
+        action, log_prob = self._act(obs, noise)
+        q = self._values(self.critic, obs, action)
+        return (alpha * log_prob - q.amin(0)).mean(), log_prob.detach()
+
+    def _alpha_loss(self, log_prob: Tensor) -> Tensor:
+        """L = mean alpha (-log pi - H), H the entropy that is wanted of a body."""
+        wanted = self.config.target_entropy * self._motors
+        alpha = self.log_alpha.exp()[self.rows.unit_index]
+        return -(alpha * (log_prob + wanted)).mean()
+
+    def _act(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Actions (limbs, 3) = tanh(u), u = mean + std noise, and their log-densities (rows,)."""
+        batch = self.rows.batch(self._normalized(obs))
+        with autocast(self.products):
+            mean, log_std = self.actor(batch)
+        u = mean + log_std.exp() * noise
+        # log pi(a) = log N(u) - log(1 - tanh(u)^2), the last term as it stays exact for large u
+        log_normal = -0.5 * noise.square() - log_std - 0.5 * math.log(2.0 * math.pi)
+        log_slope = 2.0 * (math.log(2.0) - u - functional.softplus(-2.0 * u))
+        log_prob = (log_normal - log_slope) * batch.layout.actuated
+        action = torch.tanh(u) * batch.layout.actuated
+        return action, batch.layout.row_sum(log_prob).sum(-1)
+
+    def _values(self, critic: nn.Module, obs: Tensor, action: Tensor) -> Tensor:
+        """(2, rows): Q of both twins."""
+        flat = isinstance(critic, FlatCritic)  # which has statistics of its own
+        batch = self.rows.batch(obs if flat else self._normalized(obs))
+        with autocast(self.products):
+            q: Tensor = critic(batch, action)
+        return q.float()
+
+    # What it stands on ----------------------------------------------------------------------------
+
+    def _start_statistics(self) -> None:
+        """Count in what was observed before the first update."""
+        for _ in range(max(1, FIRST_COUNTED // self.rows.layout.num_rows)):
+            self._count(self._sample()[0])
+
+    @torch.no_grad()
+    def _count(self, columns: Tensor) -> None:
+        """Count a batch in the statistics by which networks normalize what they read."""
+        obs = self.rows.observations(columns)
+        if self._normalizes:
+            limbs = obs.view(-1, FEATURES)[self.rows.layout.mask.reshape(-1)]
+            self.normalizer.update(limbs)
+        action = self._draw()
+        networks = nn.ModuleList([self.actor, self.critic])
+        update_statistics(
+            networks, lambda: (self._act(obs, action), self._values(self.critic, obs, action))
+        )
+
+    # What is saved --------------------------------------------------------------------------------
+
+    def _networks(self) -> dict[str, nn.Module]:
+        return {"actor": self.actor, "normalizer": self.normalizer, "critic": self.critic}
+
+    def _optimizers(self) -> dict[str, torch.optim.Adam]:
+        return {
+            "actor_optimizer": self.actor_optimizer,
+            "critic_optimizer": self.critic_optimizer,
+            "alpha_optimizer": self.alpha_optimizer,
+        }
+
+    def flush(self) -> None:
+        self.replay.flush()
+
+    def weights(self) -> dict[str, Tensor]:
+        scales = {f"{SCALES}{name}": own for name, own in self.scale.weights().items()}
+        return weights_of(self._networks()) | scales
+
+    def load_weights(self, weights: Mapping[str, Tensor]) -> str:
+        anew = start_from(self._networks(), weights)
+        if not anew:
+            self.scale.load_weights(_beginning_with(SCALES, weights))
+        self.target_critic.load_state_dict(self.critic.state_dict())
+        self.acts_randomly = False
+        self._start_optimizers()
+        return anew
+
+    def state_dict(self) -> dict[str, Any]:
+        optimizers = {
+            name: copy.deepcopy(one.state_dict()) for name, one in self._optimizers().items()
+        }
+        return optimizers | {
+            "target_critic": weights_of({"": self.target_critic}),
+            "log_alpha": self.log_alpha.detach().cpu().clone(),
+            "replay": self.replay.state_dict(),
+            "scale": self.scale.state_dict(),
+            "noise": self.noise.state_dict(),
+            "acting": copy.deepcopy(self.acting.bit_generator.state),
+            "sampling": copy.deepcopy(self.sampling.bit_generator.state),
+            "generator": self.generator.get_state(),
+            "steps": self.steps,
+            "updates": self.updates,
+            "owed": self.owed,
+            "acts_randomly": self.acts_randomly,
+            "compiled": self.compiled,
+            "products": self.products,
+        }
+
+    def load_state_dict(self, weights: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+        load_weights(
+            self._networks(), {n: own for n, own in weights.items() if not n.startswith(SCALES)}
+        )
+        load_weights({"": self.target_critic}, state["target_critic"])
+        self.scale.load_weights(_beginning_with(SCALES, weights))
+        for name, optimizer in self._optimizers().items():
+            optimizer.load_state_dict(state[name])
+        with torch.no_grad():
+            self.log_alpha.copy_(state["log_alpha"])
+        for name in ("replay", "scale", "noise"):
+            getattr(self, name).load_state_dict(state[name])
+        self.acting.bit_generator.state = state["acting"]
+        self.sampling.bit_generator.state = state["sampling"]
+        self.generator.set_state(state["generator"])
+        self.steps, self.updates, self.owed = state["steps"], state["updates"], state["owed"]
+        self.acts_randomly = state["acts_randomly"]
+        self._set_speed(state["compiled"], state["products"])
+
+    # How fast -------------------------------------------------------------------------------------
+
+    def _choose_speed(self, setup: Setup) -> None:
+        """As the config says or, left to us, as this machine and the length of the training do."""
+        config, products = self.config, self.config.products
+        if products == "auto":
+            products = fastest_products(self.device)
+        updates = (setup.steps - config.learning_starts) * config.utd_ratio
+        self.why_plain = ""
+        if config.compile == "no":
+            self.why_plain = "as told"
+        elif not has_compiler():
+            self.why_plain = "for want of a C++ compiler, about half as fast"
+        elif config.compile == "auto" and not pays_to_compile(updates):
+            self.why_plain = "too few to win back the time that compiling takes"
+        self._set_speed(not self.why_plain, products)
+
+    def _set_speed(self, compiled: bool, products: Products) -> None:
+        self.compiled, self.products = compiled, products
+        functions = self._target, self._critic_loss, self._actor_loss
+        if compiled:
+            functions = tuple(torch.compile(one, dynamic=False) for one in functions)
+        self._functions = functions
+
+
+class MethodCritic(nn.Module):
+    """The method's own twin critics, as in the paper: the mean over limbs of their Q."""
+
+    def __init__(self, twins: TwinCritic) -> None:
+        super().__init__()
+        self.twins = twins
+
+    def forward(self, batch: LimbBatch, action: Tensor) -> Tensor:
+        """(2, rows) for actions (limbs, 3)."""
+        return torch.stack([batch.layout.row_mean(q) for q in self.twins(batch, action)])
+
+
+def _norm(weights: list[nn.Parameter]) -> float:
+    """Of the gradient of all weights together."""
+    gradients = [weight.grad for weight in weights if weight.grad is not None]
+    return nn.utils.get_total_norm(gradients).item()
+
+
+def _beginning_with(prefix: str, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {n.removeprefix(prefix): own for n, own in weights.items() if n.startswith(prefix)}
