@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sgrl.algorithms.mirroring import Mirroring
+from sgrl.algorithms.augmentation import MirrorAugmentation
 from sgrl.envs.columns import mirrored_restoration, restoration
 from sgrl.envs.observation import FEATURES
 from sgrl.models.batch import LimbBatch, layout_of
@@ -35,13 +35,13 @@ class EqualRows:
         """`rows` of each body."""
         self.bodies, image_index = tuple(bodies), np.arange(len(bodies))
         if mirror:
-            mirroring = Mirroring(bodies)
-            self.bodies, image_index = mirroring.bodies, mirroring.image_index
+            augmentation = MirrorAugmentation(bodies)
+            self.bodies, image_index = augmentation.bodies, augmentation.image_index
         images = rows // 2 if mirror else 0
         halves = (rows - images, images)
         own = np.arange(len(bodies))
         row_body = np.repeat(np.stack((own, image_index), 1), halves, axis=1).ravel()
-        units = np.where(image_index < len(bodies), image_index, own)
+        units = own if not mirror else augmentation.return_index
         unit_index = np.repeat(np.stack((own, units), 1), halves, axis=1).ravel()
         self.layout = layout_of(self.bodies, row_body, device)
         self.unit_index = torch.from_numpy(unit_index).to(device)

@@ -63,6 +63,8 @@ class TwinMLP(nn.Module):
 class FlatCritic(nn.Module):
     """Q of the rows of batches that all have one layout: (2, rows)."""
 
+    _order: Tensor
+
     def __init__(self, layout: BatchLayout, width: int) -> None:
         super().__init__()
         rows_of: dict[str, list[int]] = {}
@@ -78,7 +80,7 @@ class FlatCritic(nn.Module):
     def forward(self, batch: LimbBatch, action: Tensor) -> Tensor:
         """(2, rows) for actions (limbs, 3)."""
         limbs = self._limbs(batch)
-        values = [part(limbs, action) for part in self.parts.values()]
+        values: list[Tensor] = [part(limbs, action) for part in self.parts.values()]
         if len(values) == 1:
             return values[0]
         return torch.cat(values, dim=1).index_select(1, self._order)
@@ -93,17 +95,23 @@ class FlatCritic(nn.Module):
 class _Part(nn.Module):
     """The critic of one family's rows."""
 
+    _column: Tensor
+    _column_present: Tensor
+    _motor: Tensor
+    _motor_present: Tensor
+    _body: Tensor
+
     def __init__(self, layout: BatchLayout, rows: list[int], width: int) -> None:
         super().__init__()
         row_body = layout.row_body[rows].tolist()
         kinds = sorted(set(row_body))
         starts = layout.torsos[rows].numpy()
         full = _full_body(layout.bodies[kinds[0]])
-        columns = {kind: _columns(full, layout.bodies[kind]) for kind in kinds}
-        motors = {kind: _motors(full, layout.bodies[kind]) for kind in kinds}
-        moved = np.any([found >= 0 for found in motors.values()], axis=0)
-        columns = np.stack([columns[kind] for kind in row_body])
-        motors = np.stack([motors[kind][moved] for kind in row_body])
+        columns_of = {kind: _columns(full, layout.bodies[kind]) for kind in kinds}
+        motors_of = {kind: _motors(full, layout.bodies[kind]) for kind in kinds}
+        moved = np.any([motors >= 0 for motors in motors_of.values()], axis=0)
+        columns = np.stack([columns_of[kind] for kind in row_body])
+        motors = np.stack([motors_of[kind][moved] for kind in row_body])
         self._register("_column", columns, starts * _LIMB_NUMBERS)
         self._register("_motor", motors, starts * 3)
         one_hot = np.zeros((len(rows), len(kinds) if len(kinds) > 1 else 0), np.float32)

@@ -37,7 +37,8 @@ class RewardScale:
     def scales(self) -> NDArray[np.float64]:
         """(bodies,): what rewards are divided by."""
         _, _, variance, largest = self._statistics.T
-        return np.maximum(np.maximum(np.sqrt(variance), largest / LARGEST_RETURN), SMALLEST_SCALE)
+        scales: NDArray[np.float64] = np.maximum(np.sqrt(variance), largest / LARGEST_RETURN)
+        return scales.clip(SMALLEST_SCALE)
 
     def update(self, rewards: NDArray[np.float64], done: NDArray[np.bool_]) -> None:
         """Count in a step of all environments, (num_envs,) each."""

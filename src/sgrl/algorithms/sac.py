@@ -18,27 +18,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sgrl.algorithms.descent import finite, make_optimiser
+from sgrl.algorithms.env_rows import EnvRows
 from sgrl.algorithms.equal_rows import EqualRows
-from sgrl.algorithms.fast_products import (
-    Products,
-    autocast,
-    fastest_products,
-    global_precision,
-    has_compiler,
-    pays_to_compile,
-)
 from sgrl.algorithms.flat_critic import FlatCritic
 from sgrl.algorithms.held_noise import HeldNoise
 from sgrl.algorithms.learner import Array, Clock, Learner, Report, Setup, Step
+from sgrl.algorithms.method_critic import MethodCritic
+from sgrl.algorithms.optimizer import (
+    check_finite,
+    load_optimizer_state,
+    make_optimizer,
+    optimizer_state,
+)
 from sgrl.algorithms.replay_buffer import ReplayBuffer
 from sgrl.algorithms.reward_scale import RewardScale
 from sgrl.algorithms.sac_config import SACConfig
-from sgrl.algorithms.weights import load_weights, start_from, weights_of
+from sgrl.algorithms.speed import Speed, autocast, global_precision
+from sgrl.algorithms.weights import load_portable, load_weights, weights_of
 from sgrl.envs.observation import FEATURES
-from sgrl.models.batch import LimbBatch, layout_of
 from sgrl.models.column_statistics import ColumnStatistics, update_statistics
-from sgrl.models.heads import TwinCritic
 from sgrl.models.methods import make_gaussian_actor, make_twin_critic
 from sgrl.models.network import NUM_HINGES
 from sgrl.models.normaliser import Normaliser
@@ -73,8 +71,9 @@ class SAC(Learner):
     def __init__(self, config: SACConfig, setup: Setup) -> None:
         """Weights come from torch's global generator."""
         assert config.buffer_size is not None, "resolve the settings first"
-        self.config, self.bodies, self.env = config, setup.bodies, setup.layout
+        self.config, self.bodies, self.layout = config, setup.bodies, setup.layout
         self.device = torch.device(setup.device)
+        self.envs = EnvRows(self.bodies, self.layout, self.device)
         self._rows_per_body = max(2, config.batch_size // len(self.bodies))
         self.rows = EqualRows(
             self.bodies, self._rows_per_body, mirror=config.mirror, device=self.device
@@ -102,88 +101,67 @@ class SAC(Learner):
         self._motors = motors.to(self.device)[self.rows.unit_index]
         self._start_optimizers()
 
-        gammas = [config.gamma(body) for body in self.bodies]
-        self.scale = RewardScale(self.bodies, gammas, self.env.body_index)
+        assert isinstance(config.n_step, tuple)
+        gammas = config.gammas(self.bodies)
+        self.scale = RewardScale(self.bodies, gammas, self.layout.body_index)
         self.replay = ReplayBuffer(
             self.bodies,
             config.buffer_size,
-            [config.return_steps(body) for body in self.bodies],
+            config.n_step,
             gammas,
             folder=setup.folder,
             slack=setup.slack,
         )
-        self.noise = HeldNoise(self.env.action_mask.shape, config.longest_hold)
+        self.noise = HeldNoise(self.layout.action_mask.shape, config.longest_hold)
         acting, sampling = np.random.SeedSequence([setup.seed, 2]).spawn(2)
         self.acting, self.sampling = map(np.random.default_rng, (acting, sampling))
         self.generator = torch.Generator(self.device).manual_seed(setup.seed)
         self.steps = self.updates = 0
-        self.owed = 0.0
+        self.due = 0.0
         """Updates that the transitions so far have earned and that were not made yet."""
         self.acts_randomly = True
         """Until `learning_starts`; not with weights of another run."""
-        self._prepare_acting()
-        self._choose_speed(setup)
+        updates = (setup.steps - config.learning_starts) * config.utd_ratio
+        self._set_speed(Speed.choose(config.compile, config.products, updates, self.device))
 
     def _start_optimizers(self) -> None:
         rate = self.config.learning_rate
-        self.actor_optimizer = make_optimiser(self.actor, rate)
-        self.critic_optimizer = make_optimiser(self.critic, rate)
+        self.actor_optimizer = make_optimizer(self.actor, rate)
+        self.critic_optimizer = make_optimizer(self.critic, rate)
         self.alpha_optimizer = torch.optim.Adam([self.log_alpha], rate)
         # Listed once: to walk through the modules takes longer than to move the weights of an MLP.
-        self._actor_weights = list(self.actor.parameters())
-        self._critic_weights = list(self.critic.parameters())
-        self._target_weights = list(self.target_critic.parameters())
+        self._actor_weights: list[Tensor] = list(self.actor.parameters())
+        self._critic_weights: list[Tensor] = list(self.critic.parameters())
+        self._target_weights: list[Tensor] = list(self.target_critic.parameters())
 
     def describe(self) -> str:
-        how = "compiled updates" if self.compiled else "plain updates"
-        products = {"onednn": "float32 by oneDNN"}.get(self.products, self.products)
-        return f"{how}, products in {products}, replay of {self.replay.num_bytes / 1e9:.2f} GB"
+        return f"{self.speed.describe()}, replay of up to {self.replay.num_bytes / 1e9:.2f} GB"
 
-    # How it acts ----------------------------------------------------------------------------------
+    def _set_speed(self, speed: Speed) -> None:
+        self.speed = speed
+        self._functions = speed.prepare((self._target, self._critic_loss, self._actor_loss))
 
-    def _prepare_acting(self) -> None:
-        body_index, shape = self.env.body_index, self.env.action_mask.shape
-        self._act_layout = layout_of(self.bodies, body_index, self.device)
-        slots, self._actuated = np.zeros(shape, np.intp), np.zeros(shape, np.float32)
-        for row, index in enumerate(body_index):
-            body = self.bodies[index]
-            slots[row, : body.action_dim] = np.flatnonzero(body.hinge_mask)
-            self._actuated[row, : body.action_dim] = body.actuated
-        self._act_slots = torch.from_numpy(slots).to(self.device)
+    # Acting.
 
     def act(self, obs: Array) -> tuple[Array, Mapping[str, Array]]:
+        actuated = self.envs.actuated
         if self.acts_randomly and self.steps < self.config.learning_starts:
-            actions = self.acting.uniform(-1.0, 1.0, self._actuated.shape).astype(np.float32)
-            return actions * self._actuated, {}
-        mean, log_std = self._distribution(obs)
+            actions = self.acting.uniform(-1.0, 1.0, actuated.shape).astype(np.float32)
+            return actions * actuated, {}
+        with torch.no_grad():
+            batch = self.envs.batch(self._normalized(self.envs.observations(obs)))
+            mean, log_std = (self.envs.actions(limbs) for limbs in self.actor(batch))
+        # a = tanh(mean + std noise)
         noise = self.noise.draw(self.acting)
-        # a = tanh(mean + std * noise)
-        return np.tanh(mean + np.exp(log_std) * noise) * self._actuated, {}
-
-    @torch.no_grad()
-    def _distribution(self, obs: Array) -> tuple[Array, Array]:
-        """Mean before tanh and log of the standard deviation, (num_envs, action_dim) each."""
-        width = self._act_layout.max_limbs
-        flat = torch.from_numpy(obs).to(self.device)
-        batch = LimbBatch.from_rows(self._normalized(flat), self._act_layout)
-
-        def by_row(limbs: Tensor) -> Array:
-            rows = self._act_layout.pad(limbs).reshape(-1, 3 * width)
-            result: Array = rows.gather(1, self._act_slots).cpu().numpy()
-            return result
-
-        mean, log_std = self.actor(batch)
-        return by_row(mean), by_row(log_std)
+        return np.tanh(mean + np.exp(log_std) * noise) * actuated, {}
 
     def _normalized(self, obs: Tensor) -> Tensor:
         normalized: Tensor = self.normalizer(obs) if self._normalizes else obs
         return normalized
 
-    # What it stores -------------------------------------------------------------------------------
-
     def store(self, step: Step) -> None:
         self.replay.add(
-            self.env.body_index,
+            self.layout.body_index,
             step.obs,
             step.actions,
             step.rewards,
@@ -195,21 +173,21 @@ class SAC(Learner):
         self.noise.release(step.done)
         self.steps += len(step.rewards)
         if self.steps > self.config.learning_starts and len(self.replay):
-            self.owed += self.config.utd_ratio * len(step.rewards)
+            self.due += self.config.utd_ratio * len(step.rewards)
 
     @property
     def pending(self) -> bool:
-        return self.owed >= 1.0
+        return self.due >= 1.0
 
-    # How it learns --------------------------------------------------------------------------------
+    # Updates.
 
     def update(self, report: Report, clock: Clock, should_stop: Callable[[], bool]) -> None:
-        with global_precision(self.products):
+        with global_precision(self.speed.products):
             if self.pending and not self.updates:
                 self._start_statistics()
                 clock.lap("sample")
             while self.pending and not should_stop():
-                self.owed -= 1.0
+                self.due -= 1.0
                 sample = self._sample()
                 clock.lap("sample")
                 values = self._update(*sample)
@@ -242,9 +220,9 @@ class SAC(Learner):
         with torch.no_grad():
             y = target(last, self._draw(), rewards, discounts, row_alpha)
         loss, q_mean = critic_loss(columns, actions, y)
-        values = {"critic_loss": finite(loss, "critic's loss")}
+        values = {"critic_loss": check_finite(loss, "critic's loss")}
         self.critic_optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         if reports:
             values |= {"q_mean": q_mean.item(), "critic_grad_norm": _norm(self._critic_weights)}
         self.critic_optimizer.step()
@@ -270,15 +248,15 @@ class SAC(Learner):
         for weight in self._critic_weights:  # whose gradients would be computed in vain
             weight.requires_grad_(False)
         loss, log_prob = actor_loss(columns, self._draw(), row_alpha)
-        value = finite(loss, "actor's loss")
+        value = check_finite(loss, "actor's loss")
         self.actor_optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         self.actor_optimizer.step()
         for weight in self._critic_weights:
             weight.requires_grad_(True)
         loss = self._alpha_loss(log_prob)
         self.alpha_optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         self.alpha_optimizer.step()
         return value, log_prob
 
@@ -287,7 +265,7 @@ class SAC(Learner):
         shape = (self.rows.layout.num_limbs, NUM_HINGES)
         return torch.randn(shape, generator=self.generator, device=self.device)
 
-    # The three functions of an update, which are compiled, and that of the coefficients ------------
+    # The three functions of an update, which are compiled, and that of the coefficients.
 
     def _target(
         self, last: Tensor, noise: Tensor, rewards: Tensor, discounts: Tensor, alpha: Tensor
@@ -319,7 +297,7 @@ class SAC(Learner):
     def _act(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Actions (limbs, 3) = tanh(u), u = mean + std noise, and their log-densities (rows,)."""
         batch = self.rows.batch(self._normalized(obs))
-        with autocast(self.products):
+        with autocast(self.speed.products):
             mean, log_std = self.actor(batch)
         u = mean + log_std.exp() * noise
         # log pi(a) = log N(u) - log(1 - tanh(u)^2), the last term as it stays exact for large u
@@ -333,11 +311,9 @@ class SAC(Learner):
         """(2, rows): Q of both twins."""
         flat = isinstance(critic, FlatCritic)  # which has statistics of its own
         batch = self.rows.batch(obs if flat else self._normalized(obs))
-        with autocast(self.products):
+        with autocast(self.speed.products):
             q: Tensor = critic(batch, action)
         return q.float()
-
-    # What it stands on ----------------------------------------------------------------------------
 
     def _start_statistics(self) -> None:
         """Count in what was observed before the first update."""
@@ -357,7 +333,7 @@ class SAC(Learner):
             networks, lambda: (self._act(obs, action), self._values(self.critic, obs, action))
         )
 
-    # What is saved --------------------------------------------------------------------------------
+    # Saving.
 
     def _networks(self) -> dict[str, nn.Module]:
         return {"actor": self.actor, "normalizer": self.normalizer, "critic": self.critic}
@@ -377,18 +353,16 @@ class SAC(Learner):
         return weights_of(self._networks()) | scales
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> str:
-        anew = start_from(self._networks(), weights)
-        if not anew:
-            self.scale.load_weights(_beginning_with(SCALES, weights))
+        optional = ["normalizer", "critic"]
+        anew = load_portable(self._networks(), weights, optional)
+        self.scale.load_weights(_beginning_with(SCALES, weights))
         self.target_critic.load_state_dict(self.critic.state_dict())
         self.acts_randomly = False
         self._start_optimizers()
-        return anew
+        return ", ".join(anew)
 
     def state_dict(self) -> dict[str, Any]:
-        optimizers = {
-            name: copy.deepcopy(one.state_dict()) for name, one in self._optimizers().items()
-        }
+        optimizers = {name: optimizer_state(one) for name, one in self._optimizers().items()}
         return optimizers | {
             "target_critic": weights_of({"": self.target_critic}),
             "log_alpha": self.log_alpha.detach().cpu().clone(),
@@ -400,20 +374,18 @@ class SAC(Learner):
             "generator": self.generator.get_state(),
             "steps": self.steps,
             "updates": self.updates,
-            "owed": self.owed,
+            "due": self.due,
             "acts_randomly": self.acts_randomly,
-            "compiled": self.compiled,
-            "products": self.products,
+            "speed": self.speed.state_dict(),
         }
 
     def load_state_dict(self, weights: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        load_weights(
-            self._networks(), {n: own for n, own in weights.items() if not n.startswith(SCALES)}
-        )
+        parts = {n: own for n, own in weights.items() if not n.startswith(SCALES)}
+        load_weights(self._networks(), parts)
         load_weights({"": self.target_critic}, state["target_critic"])
         self.scale.load_weights(_beginning_with(SCALES, weights))
         for name, optimizer in self._optimizers().items():
-            optimizer.load_state_dict(state[name])
+            load_optimizer_state(optimizer, state[name])
         with torch.no_grad():
             self.log_alpha.copy_(state["log_alpha"])
         for name in ("replay", "scale", "noise"):
@@ -421,48 +393,12 @@ class SAC(Learner):
         self.acting.bit_generator.state = state["acting"]
         self.sampling.bit_generator.state = state["sampling"]
         self.generator.set_state(state["generator"])
-        self.steps, self.updates, self.owed = state["steps"], state["updates"], state["owed"]
+        self.steps, self.updates, self.due = state["steps"], state["updates"], state["due"]
         self.acts_randomly = state["acts_randomly"]
-        self._set_speed(state["compiled"], state["products"])
-
-    # How fast -------------------------------------------------------------------------------------
-
-    def _choose_speed(self, setup: Setup) -> None:
-        """As the config says or, left to us, as this machine and the length of the training do."""
-        config, products = self.config, self.config.products
-        if products == "auto":
-            products = fastest_products(self.device)
-        updates = (setup.steps - config.learning_starts) * config.utd_ratio
-        self.why_plain = ""
-        if config.compile == "no":
-            self.why_plain = "as told"
-        elif not has_compiler():
-            self.why_plain = "for want of a C++ compiler, about half as fast"
-        elif config.compile == "auto" and not pays_to_compile(updates):
-            self.why_plain = "too few to win back the time that compiling takes"
-        self._set_speed(not self.why_plain, products)
-
-    def _set_speed(self, compiled: bool, products: Products) -> None:
-        self.compiled, self.products = compiled, products
-        functions = self._target, self._critic_loss, self._actor_loss
-        if compiled:
-            functions = tuple(torch.compile(one, dynamic=False) for one in functions)
-        self._functions = functions
+        self._set_speed(Speed(**state["speed"]))
 
 
-class MethodCritic(nn.Module):
-    """The method's own twin critics, as in the paper: the mean over limbs of their Q."""
-
-    def __init__(self, twins: TwinCritic) -> None:
-        super().__init__()
-        self.twins = twins
-
-    def forward(self, batch: LimbBatch, action: Tensor) -> Tensor:
-        """(2, rows) for actions (limbs, 3)."""
-        return torch.stack([batch.layout.row_mean(q) for q in self.twins(batch, action)])
-
-
-def _norm(weights: list[nn.Parameter]) -> float:
+def _norm(weights: list[Tensor]) -> float:
     """Of the gradient of all weights together."""
     gradients = [weight.grad for weight in weights if weight.grad is not None]
     return nn.utils.get_total_norm(gradients).item()

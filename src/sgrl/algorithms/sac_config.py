@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from sgrl.algorithms.config import MOST_STEPS, AlgorithmConfig, Plan
 from sgrl.algorithms.replay_buffer import bytes_per_step
@@ -11,10 +12,12 @@ from sgrl.morphology import Morphology, mirror_of
 from sgrl.morphology.families import family_of
 from sgrl.setting import setting
 
+T = TypeVar("T")
 OTHER_HORIZON = 2.0
 """Seconds that a body without a family looks ahead."""
 OTHER_RETURN_STEPS = 3
 """Rewards that a target of a body without a family adds up."""
+MOST_HORIZON = 1e6
 MOST_RETURN_STEPS = 64
 DEFAULT_BUFFER = 1_000_000
 """Transitions of each body, if a training is not shorter and they fit in `DEFAULT_BUFFER_BYTES`."""
@@ -42,10 +45,12 @@ class SACConfig(AlgorithmConfig):
     """Part of the way that target critics go towards the critics at each update."""
     policy_delay: int = setting(2, key="policy_delay", least=1, most=1_000_000)
     """Updates of the critics for one of the actor and the entropy coefficients."""
-    horizon: float | None = setting(None, key="horizon", above=0.0, most=1e6)
-    """Seconds that the discount looks ahead; by default each family's own."""
-    n_step: int | None = setting(None, key="n_step", least=1, most=MOST_RETURN_STEPS)
-    """Rewards that a target adds up before it bootstraps; by default each family's own."""
+    horizon: float | tuple[float, ...] | None = setting(None, key="horizon")
+    """Seconds that the discount looks ahead, one number for all bodies or one for each; by default
+    its family's own."""
+    n_step: int | tuple[int, ...] | None = setting(None, key="n_step")
+    """Rewards that a target adds up before it bootstraps, one number for all bodies or one for
+    each; by default its family's own."""
     target_entropy: float = setting(-1.0, key="target_entropy", least=-100.0, most=1.0)
     """Entropy that the coefficient leads to, for each motor that moves something."""
     initial_alpha: float = setting(0.01, key="initial_alpha", above=0.0, most=1e6)
@@ -80,10 +85,28 @@ class SACConfig(AlgorithmConfig):
     def default_eval_every(self, bodies: int) -> int:
         return 100_000
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for seconds in _each(self.horizon):
+            if not 0.0 < seconds <= MOST_HORIZON:
+                raise ValueError(f"horizon must be above 0 and at most {MOST_HORIZON:,}: {seconds}")
+        for steps in _each(self.n_step):
+            if not (isinstance(steps, int) and 1 <= steps <= MOST_RETURN_STEPS):
+                raise ValueError(f"n_step must lie between 1 and {MOST_RETURN_STEPS}, not {steps}")
+
     def resolved(self, plan: Plan) -> SACConfig:
+        families = [family_of(body) for body in plan.bodies]
+        horizons = [OTHER_HORIZON if one is None else one.horizon for one in families]
+        steps = [OTHER_RETURN_STEPS if one is None else one.return_steps for one in families]
+        config = replace(
+            self,
+            horizon=_one_each("horizon", self.horizon, horizons),
+            n_step=_one_each("n_step", self.n_step, steps),
+        )
         lopsided = self.mirror and mirror_of(plan.bodies[0]).body != plan.bodies[0]
         # A network that is made for one body can't learn that body's image, which is another.
-        config = replace(self, mirror=False) if plan.one_body and lopsided else self
+        if plan.one_body and lopsided:
+            config = replace(config, mirror=False)
         if self.buffer_size is None:
             bodies = len(plan.bodies)
             size = sum(map(bytes_per_step, plan.bodies)) / bodies
@@ -92,16 +115,23 @@ class SACConfig(AlgorithmConfig):
             config = replace(config, buffer_size=min(DEFAULT_BUFFER * bodies, fits, most))
         return config
 
-    def gamma(self, body: Morphology) -> float:
-        """The discount of a body's rewards: exp(-dt / horizon)."""
-        return body.discount(self._of_family(body)[0])
+    def gammas(self, bodies: Sequence[Morphology]) -> list[float]:
+        """The discount of each body's rewards, gamma = exp(-dt / horizon), of a resolved config."""
+        assert isinstance(self.horizon, tuple), "resolve the config first"
+        return [body.discount(own) for body, own in zip(bodies, self.horizon, strict=True)]
 
-    def return_steps(self, body: Morphology) -> int:
-        """Rewards that a target of a body adds up."""
-        return self._of_family(body)[1]
 
-    def _of_family(self, body: Morphology) -> tuple[float, int]:
-        family = family_of(body)
-        horizon = OTHER_HORIZON if family is None else family.horizon
-        steps = OTHER_RETURN_STEPS if family is None else family.return_steps
-        return self.horizon or horizon, self.n_step or steps
+def _each(value: T | tuple[T, ...] | None) -> tuple[T, ...]:
+    if value is None:
+        return ()
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _one_each(name: str, value: T | tuple[T, ...] | None, defaults: list[T]) -> tuple[T, ...]:
+    """One value for each body."""
+    given = _each(value)
+    if len(given) == len(defaults):
+        return given
+    if len(given) > 1:
+        raise ValueError(f"{name} has {len(given)} values for {len(defaults)} bodies")
+    return given * len(defaults) or tuple(defaults)

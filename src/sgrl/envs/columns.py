@@ -61,10 +61,9 @@ def varying_columns(body: Morphology) -> NDArray[np.intp]:
 def restoration(body: Morphology) -> Restoration:
     """How a body's observation is made of its `varying_columns`."""
     columns = varying_columns(body)
-    sources = np.zeros(body.num_limbs * FEATURES, np.intp)
-    factors = np.zeros(body.num_limbs * FEATURES)
-    sources[columns], factors[columns] = np.arange(len(columns)), 1.0
-    sources, factors = sources.reshape(-1, FEATURES), factors.reshape(-1, FEATURES)
+    sources = np.zeros((body.num_limbs, FEATURES), np.intp)
+    factors = np.zeros((body.num_limbs, FEATURES))
+    sources.flat[columns], factors.flat[columns] = np.arange(len(columns)), 1.0
     sources[:, TARGET], factors[:, TARGET] = sources[0, TARGET], factors[0, TARGET]
     offsets = constant_part(body).astype(np.float64)
     sources[:, SCALED_ANGLES] = sources[:, ANGLES]

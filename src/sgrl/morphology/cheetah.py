@@ -191,7 +191,7 @@ CHEETAH = Family(
     body=_BODY,
     task=_task,
     color=(0.85, 0.65, 0.25, 1.0),
-    horizon=4.0,
-    return_steps=5,
+    horizon=2.0,
+    return_steps=3,
     score=15_000.0,
 )

@@ -1,4 +1,4 @@
-"""How updates run fast: which products a machine multiplies fastest, and whether it can compile.
+"""How updates run fast: compiled, and with the products that a machine multiplies fastest.
 
 bfloat16 where the CPU has instructions for it; else float32 by oneDNN, which on some CPUs is twice
 as fast as PyTorch's default at the same precision; else that default.
@@ -7,15 +7,18 @@ as fast as PyTorch's default at the same precision; else that default.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 
 Products = Literal["bfloat16", "onednn", "float32"]
+Function = Callable[..., Any]
 SIZE = 256
 """Of the matrices that are multiplied to see what is fastest: rows of a batch, units of a layer."""
 ROUNDS, REPEATS = 7, 20
@@ -69,11 +72,43 @@ def autocast(products: Products) -> torch.autocast:
     return torch.autocast("cpu", dtype=torch.bfloat16, enabled=products == "bfloat16")
 
 
-def has_compiler() -> bool:
-    """Whether `torch.compile` has a C++ compiler to work with."""
-    return shutil.which(os.environ.get("CXX", "g++")) is not None
+@dataclass(frozen=True)
+class Speed:
+    """How the updates of a run are made; recorded with it, for it changes their last bits."""
 
+    compiled: bool
+    products: Products
+    why_plain: str = ""
+    """Why they are not compiled."""
 
-def pays_to_compile(updates: float) -> bool:
-    """Whether so many updates win back the time that compiling takes."""
-    return updates * SAVED_SECONDS > COMPILE_SECONDS
+    @classmethod
+    def choose(
+        cls,
+        compile: Literal["auto", "yes", "no"],
+        products: Products | Literal["auto"],
+        updates: float,
+        device: torch.device,
+    ) -> Speed:
+        """As told or, left to us, what is fastest here for so many updates."""
+        why = ""
+        if compile == "no":
+            why = "as told"
+        elif shutil.which(os.environ.get("CXX", "g++")) is None:
+            why = "for want of a C++ compiler, which makes them about half as fast"
+        elif compile == "auto" and updates * SAVED_SECONDS < COMPILE_SECONDS:
+            why = "too few to win back the time of compiling"
+        return cls(not why, fastest_products(device) if products == "auto" else products, why)
+
+    def prepare(self, functions: tuple[Function, ...]) -> tuple[Function, ...]:
+        """Functions that are always called with the same shapes, compiled if that is the way."""
+        if not self.compiled:
+            return functions
+        return tuple(torch.compile(one, dynamic=False) for one in functions)
+
+    def describe(self) -> str:
+        how = "compiled updates" if self.compiled else f"updates not compiled ({self.why_plain})"
+        products = {"onednn": "float32 by oneDNN"}.get(self.products, self.products)
+        return f"{how}, products in {products}"
+
+    def state_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
