@@ -43,6 +43,7 @@ class Algorithm:
 ALGORITHMS = {
     row.name: row
     for row in (
+        Algorithm("sac", "sac", "sgrl.algorithms.sac_config:SACConfig", "sgrl.algorithms.sac:SAC"),
         Algorithm("td3", "td3", "sgrl.algorithms.td3_config:TD3Config", "sgrl.algorithms.td3:TD3"),
         Algorithm("ppo", "ppo", "sgrl.algorithms.ppo_config:PPOConfig", "sgrl.algorithms.ppo:PPO"),
     )

@@ -140,6 +140,20 @@ class SAC(Learner):
     def _set_speed(self, speed: Speed) -> None:
         self.speed = speed
         self._functions = speed.prepare((self._target, self._critic_loss, self._actor_loss))
+        if speed.compiled:
+            self._look_up_tables()
+
+    @torch.no_grad()
+    def _look_up_tables(self) -> None:
+        """Call once what is compiled: its tables are made when first asked for, which can't be."""
+        rows, zeros = self.rows.layout.num_rows, torch.zeros(self.rows.layout.num_rows)
+        columns = torch.zeros(rows, self.replay.num_columns)
+        actions = torch.zeros(rows, self.replay.num_actuated)
+        noise = torch.zeros(self.rows.layout.num_limbs, NUM_HINGES)
+        inputs = (one.to(self.device) for one in (columns, noise, zeros, zeros, zeros, actions))
+        columns, noise, rewards, discounts, alpha, actions = inputs
+        y = self._target(columns, noise, rewards, discounts, alpha)
+        self._critic_loss(columns, actions, y)
 
     # Acting.
 

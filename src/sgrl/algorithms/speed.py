@@ -58,12 +58,15 @@ def _seconds(kind: Products, multiply: Callable[[], torch.Tensor]) -> float:
 
 @contextlib.contextmanager
 def global_precision(products: Products) -> Iterator[None]:
-    """PyTorch's float32 products as asked for, and as before afterwards."""
+    """PyTorch's float32 products as asked for, and as before afterwards; within it numbers too
+    small for all their digits are 0, for they are slow and Adam's moments are full of them."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium" if products == "onednn" else "highest")
+    torch.set_flush_denormal(True)
     try:
         yield
     finally:
+        torch.set_flush_denormal(False)
         torch.set_float32_matmul_precision(before)
 
 
