@@ -76,7 +76,7 @@ def test_every_number_of_a_config_is_bounded(name: str) -> None:
     ("name", "answer"),
     [
         ("tdd3", "did you mean td3"),
-        ("PPO", "known are td3, ppo"),
+        ("PPO", "known are sac, td3, ppo"),
         ("dreamer", "one of your own is named module:Class"),
     ],
 )

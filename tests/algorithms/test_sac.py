@@ -77,15 +77,15 @@ class Fixed(torch.nn.Module):
 def test_target_by_hand():
     """y = R + gamma^n (min Q' - alpha log pi), with log pi worked out for one motor."""
     learner = made([HOPPER], batch_size=2, mirror=False)
-    layout = learner.rows.layout
+    layout = learner.networks.rows.layout
     mean = torch.zeros(layout.num_limbs, 3)
     log_std = torch.full((layout.num_limbs, 3), math.log(0.5))
-    learner.actor = Fixed(mean, log_std)
-    learner.target_critic = Fixed(torch.tensor([[3.0, 4.0], [2.0, 5.0]]))
+    learner.networks.actor = Fixed(mean, log_std)
+    learner.networks.target_critic = Fixed(torch.tensor([[3.0, 4.0], [2.0, 5.0]]))
     noise = torch.zeros(layout.num_limbs, 3)
     noise[1, 1] = 1.0  # of the first row
     columns = torch.zeros(2, learner.replay.num_columns)
-    y = learner._target(
+    y = learner.networks._target(
         columns, noise, torch.tensor([1.0, 10.0]), torch.tensor([0.9, 0.0]), torch.tensor([0.1, 7])
     )
     motors = int(HOPPER.actuated.sum())
@@ -98,15 +98,15 @@ def test_target_by_hand():
 
 def test_critic_and_actor_losses_by_hand():
     learner = made([HOPPER], batch_size=2, mirror=False)
-    layout = learner.rows.layout
-    learner.critic = Fixed(torch.tensor([[3.0, 4.0], [2.0, 5.0]]))
+    layout = learner.networks.rows.layout
+    learner.networks.critic = Fixed(torch.tensor([[3.0, 4.0], [2.0, 5.0]]))
     columns, actions = torch.zeros(2, learner.replay.num_columns), torch.zeros(2, 6)
-    loss, q_mean = learner._critic_loss(columns, actions, torch.tensor([1.0, 4.0]))
+    loss, q_mean = learner.networks._critic_loss(columns, actions, torch.tensor([1.0, 4.0]))
     assert loss.item() == pytest.approx((4 + 0) / 2 + (1 + 1) / 2)
     assert q_mean.item() == pytest.approx(3.5)
     zeros = torch.zeros(layout.num_limbs, 3)
-    learner.actor = Fixed(zeros, zeros)
-    loss, log_prob = learner._actor_loss(columns, zeros, torch.tensor([0.5, 0.5]))
+    learner.networks.actor = Fixed(zeros, zeros)
+    loss, log_prob = learner.networks._actor_loss(columns, zeros, torch.tensor([0.5, 0.5]))
     expected = -int(HOPPER.actuated.sum()) * 0.5 * math.log(2 * math.pi)
     assert log_prob.tolist() == pytest.approx([expected] * 2, rel=1e-5)
     assert loss.item() == pytest.approx(0.5 * expected - (2.0 + 4.0) / 2, rel=1e-5)
@@ -116,13 +116,16 @@ def test_each_body_has_an_entropy_coefficient():
     """One that acts too randomly loses, one that acts too surely gains; each its own."""
     learner = made([HOPPER, BODY], mirror=False, target_entropy=-1.0, initial_alpha=0.5)
     motors = torch.tensor([float(body.actuated.sum()) for body in (HOPPER, BODY)])
-    entropy = motors[learner.rows.unit_index] * torch.tensor([0.0, -3.0])[learner.rows.unit_index]
-    loss = learner._alpha_loss(-entropy)
+    entropy = (
+        motors[learner.networks.rows.unit_index]
+        * torch.tensor([0.0, -3.0])[learner.networks.rows.unit_index]
+    )
+    loss = learner.networks._alpha_loss(-entropy)
     # L = mean alpha (H(pi) - H), H = -1 a motor
     expected = 0.5 * (1.0 * motors[0] - 2.0 * motors[1]) / 2
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
     loss.backward()
-    assert learner.log_alpha.grad[0] > 0 > learner.log_alpha.grad[1]
+    assert learner.networks.log_alpha.grad[0] > 0 > learner.networks.log_alpha.grad[1]
 
 
 def test_reward_scale_by_hand():
@@ -158,11 +161,11 @@ def test_idle_motors_rest_and_have_no_entropy():
     obs = np.zeros((1, body.num_limbs * FEATURES), np.float32)
     actions, _ = learner.act(obs)
     assert (actions[0] != 0).tolist() == body.actuated.tolist()
-    columns = torch.zeros(learner.rows.layout.num_rows, learner.replay.num_columns)
-    noise = torch.zeros(learner.rows.layout.num_limbs, 3)
-    still, log_prob = learner._act(learner.rows.observations(columns), noise)
-    noise[~learner.rows.layout.actuated] = 3.0
-    same, same_prob = learner._act(learner.rows.observations(columns), noise)
+    columns = torch.zeros(learner.networks.rows.layout.num_rows, learner.replay.num_columns)
+    noise = torch.zeros(learner.networks.rows.layout.num_limbs, 3)
+    still, log_prob = learner.networks._act(learner.networks.rows.observations(columns), noise)
+    noise[~learner.networks.rows.layout.actuated] = 3.0
+    same, same_prob = learner.networks._act(learner.networks.rows.observations(columns), noise)
     assert torch.equal(still, same)
     assert torch.equal(log_prob, same_prob)
 
@@ -187,25 +190,25 @@ def test_flat_critic_turns_with_the_target():
     learner = made([BODY], mirror=False)
     random_walk(learner, [BODY], 1, 20)
     columns = torch.from_numpy(learner.replay.sample(8, np.random.default_rng(0)).columns)
-    batch = learner.rows.batch(learner.rows.observations(columns))
+    batch = learner.networks.rows.batch(learner.networks.rows.observations(columns))
     turned = transform(batch, torch.from_numpy(rotation(1.0)).float())
-    action = torch.rand(learner.rows.layout.num_limbs, 3)
-    difference = learner.critic(batch, action) - learner.critic(turned, action)
+    action = torch.rand(learner.networks.rows.layout.num_limbs, 3)
+    difference = learner.networks.critic(batch, action) - learner.networks.critic(turned, action)
     assert difference.abs().max() < 1e-5
 
 
 def test_each_family_has_a_flat_critic_of_its_own():
     learner = made([HOPPER, BODY, get_body("3d_hopper_5_full")])
-    assert sorted(learner.critic.parts) == ["hopper", "walker"]
-    assert [len(p._body) for p in learner.critic.parts.values()] == [4, 2]
+    assert sorted(learner.networks.critic.parts) == ["hopper", "walker"]
+    assert [len(p._body) for p in learner.networks.critic.parts.values()] == [4, 2]
     random_walk(learner, [HOPPER, BODY, get_body("3d_hopper_5_full")], 1, 30)
     columns = torch.from_numpy(learner.replay.sample(2, np.random.default_rng(0)).columns)
-    obs = learner.rows.observations(columns)
-    action = torch.zeros(learner.rows.layout.num_limbs, 3)
-    before = learner._values(learner.critic, obs, action)
+    obs = learner.networks.rows.observations(columns)
+    action = torch.zeros(learner.networks.rows.layout.num_limbs, 3)
+    before = learner.networks._values(learner.networks.critic, obs, action)
     with torch.no_grad():
-        learner.critic.parts["walker"].network.last_bias += 1.0
-    change = (learner._values(learner.critic, obs, action) - before)[0]
+        learner.networks.critic.parts["walker"].network.last_bias += 1.0
+    change = (learner.networks._values(learner.networks.critic, obs, action) - before)[0]
     assert change.tolist() == pytest.approx([0, 0, 1, 1, 0, 0])
 
 
@@ -315,10 +318,8 @@ def test_starts_from_a_policy_alone():
     two = made([HOPPER], learning_starts=10)
     assert two.load_weights(policy) == "critic"
     obs = np.zeros((1, HOPPER.num_limbs * FEATURES), np.float32)
-    limbs = [
-        learner.actor.mean(learner.envs.batch(torch.from_numpy(obs))) for learner in (one, two)
-    ]
-    assert torch.equal(*limbs)
+    batch = one.envs.batch(torch.from_numpy(obs))
+    assert torch.equal(one.networks.actor.mean(batch), two.networks.actor.mean(batch))
     assert two.steps == 0
     assert not two.acts_randomly
 
@@ -356,7 +357,7 @@ def test_solves_a_toy():
     def error():
         batch = LimbBatch.from_flat(torch.from_numpy(fresh), BODY)
         with torch.no_grad():
-            limbs = batch.layout.pad(learner.actor.mean(batch)).numpy()
+            limbs = batch.layout.pad(learner.networks.actor.mean(batch)).numpy()
         return distance(fresh, limbs[:, BODY.hinge_mask]).mean()
 
     at_start, done = error(), np.ones(envs, bool)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sgrl.algorithms.augmentation import MirrorAugmentation
-from sgrl.envs.columns import mirrored_restoration, restoration
+from sgrl.envs.columns import mirrored_restoration, restoration, varying_columns
 from sgrl.envs.observation import FEATURES
 from sgrl.models.batch import LimbBatch, layout_of
 from sgrl.morphology import Morphology, mirror_of
@@ -47,6 +47,11 @@ class EqualRows:
         self.unit_index = torch.from_numpy(unit_index).to(device)
         """(rows,): the body given whose reward scale and entropy coefficient count in a row: the
         row's own or, if it is an image that is not among them, that of which it is the image."""
+
+        self.num_columns = max(len(varying_columns(body)) for body in bodies)
+        """Columns that are stored of an observation, of the body that has most."""
+        self.num_actuated = max(int(body.actuated.sum()) for body in bodies)
+        """Actuated motors of the body that has most."""
 
         restored, motors = [], []
         for body in bodies:

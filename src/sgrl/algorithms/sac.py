@@ -4,104 +4,53 @@ The actor is the method's network with a standard deviation that depends on the 
 without a gear rest and have no entropy. Twin critics learn n-step returns, scaled body by body;
 every body has an entropy coefficient of its own. All bodies have as many rows in every batch, and
 half of them are mirrored, so that batches are always of one shape and an update can be compiled.
+
+Here is how SAC acts, what it stores and when it updates; an update itself is in `sac_networks`.
 """
 
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
 from sgrl.algorithms.env_rows import EnvRows
-from sgrl.algorithms.equal_rows import EqualRows
-from sgrl.algorithms.flat_critic import FlatCritic
 from sgrl.algorithms.held_noise import HeldNoise
 from sgrl.algorithms.learner import Array, Clock, Learner, Report, Setup, Step
-from sgrl.algorithms.method_critic import MethodCritic
-from sgrl.algorithms.optimizer import (
-    check_finite,
-    load_optimizer_state,
-    make_optimizer,
-    optimizer_state,
-)
 from sgrl.algorithms.replay_buffer import ReplayBuffer
 from sgrl.algorithms.reward_scale import RewardScale
 from sgrl.algorithms.sac_config import SACConfig
-from sgrl.algorithms.speed import Speed, autocast, global_precision
-from sgrl.algorithms.weights import load_portable, load_weights, weights_of
-from sgrl.envs.observation import FEATURES
-from sgrl.models.column_statistics import ColumnStatistics, update_statistics
-from sgrl.models.methods import make_gaussian_actor, make_twin_critic
-from sgrl.models.network import NUM_HINGES
-from sgrl.models.normaliser import Normaliser
+from sgrl.algorithms.sac_networks import SACNetworks
+from sgrl.algorithms.speed import Speed, global_precision
+from sgrl.algorithms.weights import weights_of
 
-REPORT_EVERY = 10
-"""Updates between two that are reported: to work out norms of gradients takes time."""
 FIRST_COUNTED = 16_384
-"""Rows that statistics of observations begin with."""
-COUNT_EVERY = 1024
-"""Updates between two batches that are counted in these statistics."""
-LAST_COUNTED = 65_536
-"""Updates after which these statistics stay as they are."""
+"""Rows that the statistics of observations begin with."""
 SCALES = "reward_scale."
 """What the names of the reward scales begin with among the weights."""
 
 
 class SAC(Learner):
-    """An actor, twin critics and their targets, an entropy coefficient of each body."""
+    """Networks, a replay buffer, the scale of rewards and the noise that it explores with."""
 
-    name = "sac"
-    Config = SACConfig
-    metrics = (
-        "critic_loss",
-        "actor_loss",
-        "q_mean",
-        "critic_grad_norm",
-        "actor_grad_norm",
-        "alpha",
-        "entropy",
-    )
+    name: ClassVar[str] = "sac"
+    Config: ClassVar[type] = SACConfig
+    metrics = SACNetworks.metrics
 
     def __init__(self, config: SACConfig, setup: Setup) -> None:
         """Weights come from torch's global generator."""
-        assert config.buffer_size is not None, "resolve the settings first"
+        assert config.buffer_size is not None, "resolve the config first"
+        assert isinstance(config.n_step, tuple), "resolve the config first"
         self.config, self.bodies, self.layout = config, setup.bodies, setup.layout
         self.device = torch.device(setup.device)
         self.envs = EnvRows(self.bodies, self.layout, self.device)
-        self._rows_per_body = max(2, config.batch_size // len(self.bodies))
-        self.rows = EqualRows(
-            self.bodies, self._rows_per_body, mirror=config.mirror, device=self.device
-        )
-        network = {"bodies": setup.bodies, "config": setup.network}
-        actor = make_gaussian_actor(setup.method, setup.preset, **network)
-        self.actor = actor.to(self.device)
-        critic: FlatCritic | MethodCritic = (
-            FlatCritic(self.rows.layout, config.critic_width)
-            if config.critic == "flat"
-            else MethodCritic(make_twin_critic(setup.method, setup.preset, **network))
-        )
-        self.critic = critic.to(self.device)
-        # Both normalize what they read by the same statistics.
-        shared = [one for one in self.critic.modules() if isinstance(one, ColumnStatistics)]
-        self.target_critic = copy.deepcopy(self.critic, {id(one): one for one in shared})
-        self.target_critic.requires_grad_(False)
-        self.normalizer = Normaliser().to(self.device)
-        # A network that normalizes its columns itself would see them change under its hands.
-        own = any(isinstance(module, ColumnStatistics) for module in self.actor.modules())
-        self._normalizes = not own
-        start = torch.full((len(self.bodies),), math.log(config.initial_alpha))
-        self.log_alpha = nn.Parameter(start.to(self.device))
-        motors = torch.tensor([float(body.actuated.sum()) for body in self.bodies])
-        self._motors = motors.to(self.device)[self.rows.unit_index]
-        self._start_optimizers()
-
-        assert isinstance(config.n_step, tuple)
+        updates = (setup.steps - config.learning_starts) * config.utd_ratio
+        speed = Speed.choose(config.compile, config.products, updates, self.device)
+        self.networks = SACNetworks(config, setup, speed)
         gammas = config.gammas(self.bodies)
         self.scale = RewardScale(self.bodies, gammas, self.layout.body_index)
         self.replay = ReplayBuffer(
@@ -115,45 +64,20 @@ class SAC(Learner):
         self.noise = HeldNoise(self.layout.action_mask.shape, config.longest_hold)
         acting, sampling = np.random.SeedSequence([setup.seed, 2]).spawn(2)
         self.acting, self.sampling = map(np.random.default_rng, (acting, sampling))
-        self.generator = torch.Generator(self.device).manual_seed(setup.seed)
-        self.steps = self.updates = 0
+        self.steps = 0
+        """Transitions so far."""
         self.due = 0.0
         """Updates that the transitions so far have earned and that were not made yet."""
         self.acts_randomly = True
         """Until `learning_starts`; not with weights of another run."""
-        updates = (setup.steps - config.learning_starts) * config.utd_ratio
-        self._set_speed(Speed.choose(config.compile, config.products, updates, self.device))
 
-    def _start_optimizers(self) -> None:
-        rate = self.config.learning_rate
-        self.actor_optimizer = make_optimizer(self.actor, rate)
-        self.critic_optimizer = make_optimizer(self.critic, rate)
-        self.alpha_optimizer = torch.optim.Adam([self.log_alpha], rate)
-        # Listed once: to walk through the modules takes longer than to move the weights of an MLP.
-        self._actor_weights: list[Tensor] = list(self.actor.parameters())
-        self._critic_weights: list[Tensor] = list(self.critic.parameters())
-        self._target_weights: list[Tensor] = list(self.target_critic.parameters())
+    @property
+    def updates(self) -> int:  # type: ignore[override]
+        return self.networks.updates
 
     def describe(self) -> str:
-        return f"{self.speed.describe()}, replay of up to {self.replay.num_bytes / 1e9:.2f} GB"
-
-    def _set_speed(self, speed: Speed) -> None:
-        self.speed = speed
-        self._functions = speed.prepare((self._target, self._critic_loss, self._actor_loss))
-        if speed.compiled:
-            self._look_up_tables()
-
-    @torch.no_grad()
-    def _look_up_tables(self) -> None:
-        """Call once what is compiled: its tables are made when first asked for, which can't be."""
-        rows, zeros = self.rows.layout.num_rows, torch.zeros(self.rows.layout.num_rows)
-        columns = torch.zeros(rows, self.replay.num_columns)
-        actions = torch.zeros(rows, self.replay.num_actuated)
-        noise = torch.zeros(self.rows.layout.num_limbs, NUM_HINGES)
-        inputs = (one.to(self.device) for one in (columns, noise, zeros, zeros, zeros, actions))
-        columns, noise, rewards, discounts, alpha, actions = inputs
-        y = self._target(columns, noise, rewards, discounts, alpha)
-        self._critic_loss(columns, actions, y)
+        size = self.replay.num_bytes / 1e9
+        return f"{self.networks.speed.describe()}, replay of up to {size:.2f} GB"
 
     # Acting.
 
@@ -163,15 +87,12 @@ class SAC(Learner):
             actions = self.acting.uniform(-1.0, 1.0, actuated.shape).astype(np.float32)
             return actions * actuated, {}
         with torch.no_grad():
-            batch = self.envs.batch(self._normalized(self.envs.observations(obs)))
-            mean, log_std = (self.envs.actions(limbs) for limbs in self.actor(batch))
+            rows = self.networks.normalized(self.envs.observations(obs))
+            limbs = self.networks.actor(self.envs.batch(rows))
+        mean, log_std = map(self.envs.actions, limbs)
         # a = tanh(mean + std noise)
         noise = self.noise.draw(self.acting)
         return np.tanh(mean + np.exp(log_std) * noise) * actuated, {}
-
-    def _normalized(self, obs: Tensor) -> Tensor:
-        normalized: Tensor = self.normalizer(obs) if self._normalizes else obs
-        return normalized
 
     def store(self, step: Step) -> None:
         self.replay.add(
@@ -189,30 +110,28 @@ class SAC(Learner):
         if self.steps > self.config.learning_starts and len(self.replay):
             self.due += self.config.utd_ratio * len(step.rewards)
 
+    # Updates.
+
     @property
     def pending(self) -> bool:
         return self.due >= 1.0
 
-    # Updates.
-
     def update(self, report: Report, clock: Clock, should_stop: Callable[[], bool]) -> None:
-        with global_precision(self.speed.products):
+        with global_precision(self.networks.speed.products):
             if self.pending and not self.updates:
                 self._start_statistics()
-                clock.lap("sample")
             while self.pending and not should_stop():
                 self.due -= 1.0
-                sample = self._sample()
+                batch = self.sample()
                 clock.lap("sample")
-                values = self._update(*sample)
-                if values:
+                if values := self.networks.gradient_step(*batch):
                     report(values)
                 clock.lap("update")
 
-    def _sample(self) -> tuple[Tensor, ...]:
+    def sample(self) -> tuple[Tensor, ...]:
         """Columns, actions, scaled rewards, discounts and last columns of a batch."""
-        sample = self.replay.sample(self._rows_per_body, self.sampling)
-        scales = self.scale.scales[self.rows.unit_index.numpy()].astype(np.float32)
+        sample = self.replay.sample(self.networks.rows_per_body, self.sampling)
+        scales = self.scale.scales[self.networks.rows.unit_index.cpu()].astype(np.float32)
         parts = (
             sample.columns,
             sample.actions,
@@ -222,201 +141,53 @@ class SAC(Learner):
         )
         return tuple(torch.from_numpy(part).to(self.device) for part in parts)
 
-    def _update(
-        self, columns: Tensor, actions: Tensor, rewards: Tensor, discounts: Tensor, last: Tensor
-    ) -> dict[str, float]:
-        """A gradient step of the critics and, if it is their turn, of actor and coefficients."""
-        target, critic_loss, actor_loss = self._functions
-        self.updates += 1
-        reports = self.updates % (REPORT_EVERY * self.config.policy_delay) == 0
-        alpha = self.log_alpha.detach().exp()
-        row_alpha = alpha[self.rows.unit_index]
-        with torch.no_grad():
-            y = target(last, self._draw(), rewards, discounts, row_alpha)
-        loss, q_mean = critic_loss(columns, actions, y)
-        values = {"critic_loss": check_finite(loss, "critic's loss")}
-        self.critic_optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        if reports:
-            values |= {"q_mean": q_mean.item(), "critic_grad_norm": _norm(self._critic_weights)}
-        self.critic_optimizer.step()
-        if self.updates % self.config.policy_delay == 0:
-            loss, log_prob = self._update_actor(actor_loss, columns, row_alpha)
-            if reports:
-                values |= {
-                    "actor_loss": loss,
-                    "actor_grad_norm": _norm(self._actor_weights),
-                    "alpha": alpha.mean().item(),
-                    "entropy": -(log_prob / self._motors).mean().item(),
-                }
-        with torch.no_grad():
-            # w' <- w' + tau (w - w')
-            torch._foreach_lerp_(self._target_weights, self._critic_weights, self.config.tau)
-        if self.updates % COUNT_EVERY == 0 and self.updates <= LAST_COUNTED:
-            self._count(columns)
-        return values if reports else {}
-
-    def _update_actor(
-        self, actor_loss: Callable[..., Any], columns: Tensor, row_alpha: Tensor
-    ) -> tuple[float, Tensor]:
-        for weight in self._critic_weights:  # whose gradients would be computed in vain
-            weight.requires_grad_(False)
-        loss, log_prob = actor_loss(columns, self._draw(), row_alpha)
-        value = check_finite(loss, "actor's loss")
-        self.actor_optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.actor_optimizer.step()
-        for weight in self._critic_weights:
-            weight.requires_grad_(True)
-        loss = self._alpha_loss(log_prob)
-        self.alpha_optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.alpha_optimizer.step()
-        return value, log_prob
-
-    def _draw(self) -> Tensor:
-        """Standard normal noise (limbs, 3)."""
-        shape = (self.rows.layout.num_limbs, NUM_HINGES)
-        return torch.randn(shape, generator=self.generator, device=self.device)
-
-    # The three functions of an update, which are compiled, and that of the coefficients.
-
-    def _target(
-        self, last: Tensor, noise: Tensor, rewards: Tensor, discounts: Tensor, alpha: Tensor
-    ) -> Tensor:
-        """y = R + gamma^n (min(Q1', Q2')(s', a') - alpha log pi(a' | s')), a' ~ pi: (rows,)."""
-        obs = self.rows.observations(last)
-        action, log_prob = self._act(obs, noise)
-        q = self._values(self.target_critic, obs, action)
-        return rewards + discounts * (q.amin(0) - alpha * log_prob)
-
-    def _critic_loss(self, columns: Tensor, actions: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """L = mean (Q1 - y)^2 + mean (Q2 - y)^2, and the mean of Q."""
-        q = self._values(self.critic, self.rows.observations(columns), self.rows.actions(actions))
-        return (q - y).square().mean(1).sum(), q.mean()
-
-    def _actor_loss(self, columns: Tensor, noise: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
-        """L = mean (alpha log pi(a | s) - min(Q1, Q2)(s, a)), a ~ pi, and log pi (rows,)."""
-        obs = self.rows.observations(columns)
-        action, log_prob = self._act(obs, noise)
-        q = self._values(self.critic, obs, action)
-        return (alpha * log_prob - q.amin(0)).mean(), log_prob.detach()
-
-    def _alpha_loss(self, log_prob: Tensor) -> Tensor:
-        """L = mean alpha (-log pi - H), H the entropy that is wanted of a body."""
-        wanted = self.config.target_entropy * self._motors
-        alpha = self.log_alpha.exp()[self.rows.unit_index]
-        return -(alpha * (log_prob + wanted)).mean()
-
-    def _act(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions (limbs, 3) = tanh(u), u = mean + std noise, and their log-densities (rows,)."""
-        batch = self.rows.batch(self._normalized(obs))
-        with autocast(self.speed.products):
-            mean, log_std = self.actor(batch)
-        u = mean + log_std.exp() * noise
-        # log pi(a) = log N(u) - log(1 - tanh(u)^2), the last term as it stays exact for large u
-        log_normal = -0.5 * noise.square() - log_std - 0.5 * math.log(2.0 * math.pi)
-        log_slope = 2.0 * (math.log(2.0) - u - functional.softplus(-2.0 * u))
-        log_prob = (log_normal - log_slope) * batch.layout.actuated
-        action = torch.tanh(u) * batch.layout.actuated
-        return action, batch.layout.row_sum(log_prob).sum(-1)
-
-    def _values(self, critic: nn.Module, obs: Tensor, action: Tensor) -> Tensor:
-        """(2, rows): Q of both twins."""
-        flat = isinstance(critic, FlatCritic)  # which has statistics of its own
-        batch = self.rows.batch(obs if flat else self._normalized(obs))
-        with autocast(self.speed.products):
-            q: Tensor = critic(batch, action)
-        return q.float()
-
     def _start_statistics(self) -> None:
         """Count in what was observed before the first update."""
-        for _ in range(max(1, FIRST_COUNTED // self.rows.layout.num_rows)):
-            self._count(self._sample()[0])
-
-    @torch.no_grad()
-    def _count(self, columns: Tensor) -> None:
-        """Count a batch in the statistics by which networks normalize what they read."""
-        obs = self.rows.observations(columns)
-        if self._normalizes:
-            limbs = obs.view(-1, FEATURES)[self.rows.layout.mask.reshape(-1)]
-            self.normalizer.update(limbs)
-        action = self._draw()
-        networks = nn.ModuleList([self.actor, self.critic])
-        update_statistics(
-            networks, lambda: (self._act(obs, action), self._values(self.critic, obs, action))
-        )
+        for _ in range(max(1, FIRST_COUNTED // self.networks.rows.layout.num_rows)):
+            self.networks.count(self.sample()[0])
 
     # Saving.
-
-    def _networks(self) -> dict[str, nn.Module]:
-        return {"actor": self.actor, "normalizer": self.normalizer, "critic": self.critic}
-
-    def _optimizers(self) -> dict[str, torch.optim.Adam]:
-        return {
-            "actor_optimizer": self.actor_optimizer,
-            "critic_optimizer": self.critic_optimizer,
-            "alpha_optimizer": self.alpha_optimizer,
-        }
 
     def flush(self) -> None:
         self.replay.flush()
 
     def weights(self) -> dict[str, Tensor]:
-        scales = {f"{SCALES}{name}": own for name, own in self.scale.weights().items()}
-        return weights_of(self._networks()) | scales
+        scales = {f"{SCALES}{name}": scale for name, scale in self.scale.weights().items()}
+        return weights_of(self.networks.parts()) | scales
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> str:
-        optional = ["normalizer", "critic"]
-        anew = load_portable(self._networks(), weights, optional)
-        self.scale.load_weights(_beginning_with(SCALES, weights))
-        self.target_critic.load_state_dict(self.critic.state_dict())
+        parts, scales = _split(weights)
+        anew = self.networks.start_from(parts)
+        self.scale.load_weights(scales)
         self.acts_randomly = False
-        self._start_optimizers()
         return ", ".join(anew)
 
     def state_dict(self) -> dict[str, Any]:
-        optimizers = {name: optimizer_state(one) for name, one in self._optimizers().items()}
-        return optimizers | {
-            "target_critic": weights_of({"": self.target_critic}),
-            "log_alpha": self.log_alpha.detach().cpu().clone(),
+        return {
+            "networks": self.networks.state_dict(),
             "replay": self.replay.state_dict(),
             "scale": self.scale.state_dict(),
             "noise": self.noise.state_dict(),
             "acting": copy.deepcopy(self.acting.bit_generator.state),
             "sampling": copy.deepcopy(self.sampling.bit_generator.state),
-            "generator": self.generator.get_state(),
             "steps": self.steps,
-            "updates": self.updates,
             "due": self.due,
             "acts_randomly": self.acts_randomly,
-            "speed": self.speed.state_dict(),
         }
 
     def load_state_dict(self, weights: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        parts = {n: own for n, own in weights.items() if not n.startswith(SCALES)}
-        load_weights(self._networks(), parts)
-        load_weights({"": self.target_critic}, state["target_critic"])
-        self.scale.load_weights(_beginning_with(SCALES, weights))
-        for name, optimizer in self._optimizers().items():
-            load_optimizer_state(optimizer, state[name])
-        with torch.no_grad():
-            self.log_alpha.copy_(state["log_alpha"])
+        parts, scales = _split(weights)
+        self.networks.load_state_dict(parts, state["networks"])
+        self.scale.load_weights(scales)
         for name in ("replay", "scale", "noise"):
             getattr(self, name).load_state_dict(state[name])
         self.acting.bit_generator.state = state["acting"]
         self.sampling.bit_generator.state = state["sampling"]
-        self.generator.set_state(state["generator"])
-        self.steps, self.updates, self.due = state["steps"], state["updates"], state["due"]
+        self.steps, self.due = state["steps"], state["due"]
         self.acts_randomly = state["acts_randomly"]
-        self._set_speed(Speed(**state["speed"]))
 
 
-def _norm(weights: list[Tensor]) -> float:
-    """Of the gradient of all weights together."""
-    gradients = [weight.grad for weight in weights if weight.grad is not None]
-    return nn.utils.get_total_norm(gradients).item()
-
-
-def _beginning_with(prefix: str, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {n.removeprefix(prefix): own for n, own in weights.items() if n.startswith(prefix)}
+def _split(weights: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Weights of networks, and those of reward scales under the names that they have there."""
+    scales = {n.removeprefix(SCALES): own for n, own in weights.items() if n.startswith(SCALES)}
+    return {n: own for n, own in weights.items() if not n.startswith(SCALES)}, scales

@@ -17,8 +17,6 @@ OTHER_HORIZON = 2.0
 """Seconds that a body without a family looks ahead."""
 OTHER_RETURN_STEPS = 3
 """Rewards that a target of a body without a family adds up."""
-MOST_HORIZON = 1e6
-MOST_RETURN_STEPS = 64
 DEFAULT_BUFFER = 1_000_000
 """Transitions of each body, if a training is not shorter and they fit in `DEFAULT_BUFFER_BYTES`."""
 DEFAULT_BUFFER_BYTES = 16e9
@@ -45,10 +43,10 @@ class SACConfig(AlgorithmConfig):
     """Part of the way that target critics go towards the critics at each update."""
     policy_delay: int = setting(2, key="policy_delay", least=1, most=1_000_000)
     """Updates of the critics for one of the actor and the entropy coefficients."""
-    horizon: float | tuple[float, ...] | None = setting(None, key="horizon")
+    horizon: float | tuple[float, ...] | None = setting(None, key="horizon", above=0.0, most=1e6)
     """Seconds that the discount looks ahead, one number for all bodies or one for each; by default
     its family's own."""
-    n_step: int | tuple[int, ...] | None = setting(None, key="n_step")
+    n_step: int | tuple[int, ...] | None = setting(None, key="n_step", least=1, most=64)
     """Rewards that a target adds up before it bootstraps, one number for all bodies or one for
     each; by default its family's own."""
     target_entropy: float = setting(-1.0, key="target_entropy", least=-100.0, most=1.0)
@@ -84,15 +82,6 @@ class SACConfig(AlgorithmConfig):
 
     def default_eval_every(self, bodies: int) -> int:
         return 100_000
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for seconds in _each(self.horizon):
-            if not 0.0 < seconds <= MOST_HORIZON:
-                raise ValueError(f"horizon must be above 0 and at most {MOST_HORIZON:,}: {seconds}")
-        for steps in _each(self.n_step):
-            if not (isinstance(steps, int) and 1 <= steps <= MOST_RETURN_STEPS):
-                raise ValueError(f"n_step must lie between 1 and {MOST_RETURN_STEPS}, not {steps}")
 
     def resolved(self, plan: Plan) -> SACConfig:
         families = [family_of(body) for body in plan.bodies]
