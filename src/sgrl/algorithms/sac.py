@@ -28,8 +28,8 @@ from sgrl.algorithms.sac_networks import SACNetworks
 from sgrl.algorithms.speed import Speed, global_precision
 from sgrl.algorithms.weights import weights_of
 
-FIRST_COUNTED = 16_384
-"""Rows that the statistics of observations begin with."""
+FIRST_COUNTED = 64
+"""Batches that the statistics of observations begin with."""
 SCALES = "reward_scale."
 """What the names of the reward scales begin with among the weights."""
 
@@ -143,7 +143,7 @@ class SAC(Learner):
 
     def _start_statistics(self) -> None:
         """Count in what was observed before the first update."""
-        for _ in range(max(1, FIRST_COUNTED // self.networks.rows.layout.num_rows)):
+        for _ in range(FIRST_COUNTED):
             self.networks.count(self.sample()[0])
 
     # Saving.
