@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sgrl.report.page import write_report
+from sgrl.training.references import reference_return
 from tests.report.made import HOPPERS, WALKER, made_run
 
 if TYPE_CHECKING:
@@ -103,6 +104,32 @@ def test_curves_are_drawn(fresh: Opened) -> None:
     )
     assert all(length > 80 for length in lengths)
     assert "NaN" not in fresh.page.locator("#charts").inner_html()
+
+
+def test_lines_to_compare_with(fresh: Opened) -> None:
+    """Random actions on all bodies, the specialist where one is known of every body."""
+    random = fresh.texts(".reference-name")
+    assert len(random) == fresh.count("line.reference") == 3
+    assert [text.split()[0] for text in random] == ["random", "random", "specialist"]
+    known = [reference_return("random", bodies, "v1") for bodies in (HOPPERS, [WALKER])]
+    for text, value in zip(random, known, strict=False):
+        assert value is not None
+        assert float(text.split()[1]) == pytest.approx(value, abs=0.5)
+    fresh.page.locator("#metric").select_option("length")
+    assert fresh.count("line.reference") == 0
+
+
+def test_wide_tables_scroll_and_keep_their_first_column(fresh: Opened) -> None:
+    table = fresh.page.locator("section:has(h2:text-is('Runs')) .scroll")
+    moved = table.evaluate(
+        "box => { const first = box.querySelector('td').getBoundingClientRect().left;"
+        " box.scrollLeft = 1e6; const now = box.querySelector('td').getBoundingClientRect().left;"
+        " return [box.scrollLeft, now - first]; }"
+    )
+    assert moved[0] > 50
+    assert abs(moved[1]) < 1
+    wide = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    assert fresh.page.evaluate(wide), "the page itself does not"
 
 
 def test_the_numbers_under_the_pointer(fresh: Opened) -> None:

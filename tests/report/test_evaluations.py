@@ -11,6 +11,7 @@ import pytest
 from sgrl.report.evaluations import evaluations_table
 from sgrl.report.groups import make_groups
 from sgrl.report.runs import RunRecord, read_runs
+from sgrl.training.references import reference_return
 from sgrl.training.results import BodyResult, Episode, write_results
 from tests.report.cells import rows_of
 from tests.report.made import HOPPERS, made_run
@@ -54,6 +55,8 @@ def test_evaluations_are_the_newest_of_each_seed(tmp_path: Path) -> None:
         "speed (m/s)": "1.00 ± 0.00",
         "targets": "0.00 ± 0.00",
         "fell": "75%",
+        "random": f"{reference_return('random', [HOPPERS[1]], 'v1'):,.1f}",
+        "specialist": f"{reference_return('specialist', [HOPPERS[1]], 'v1'):,.1f}",
     }
 
 

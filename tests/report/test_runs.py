@@ -84,9 +84,6 @@ def test_runs_that_have_nothing_to_show(tmp_path: Path) -> None:
     young.metrics_file.write_text("steps,return\n1,high\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"metrics.csv is not a table of metrics: .*'high'"):
         read_runs([young.path])
-    (young.path / "card.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(ValueError, match="a published policy, which has no learning curve"):
-        read_runs([young.path])
 
 
 def test_what_links_lead_to_is_no_part_of_a_report(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ function stretches(points, test) {
 }
 
 /** Limits of the values of lines, with a little room. */
-function limits(lines, spread) {
+function limits(lines, references, spread) {
   let low = Infinity;
   let high = -Infinity;
   for (const { line } of lines) {
@@ -61,6 +61,10 @@ function limits(lines, spread) {
       low = Math.min(low, a);
       high = Math.max(high, b);
     }
+  }
+  for (const { y } of references) {
+    low = Math.min(low, y);
+    high = Math.max(high, y);
   }
   // What differs by rounding alone is one value, which gets an axis around it.
   const size = Math.max(Math.abs(low), Math.abs(high));
@@ -74,10 +78,11 @@ function band(point, spread) {
 }
 
 /**
- * Draw into a panel that is in its place already. `lines` are {line, series, name}; `showX` writes a place under the axis,
- * `readX` in the reading, and `tickX` chooses places to write.
+ * Draw into a panel that is in its place already. `lines` are {line, series, name}, `references`
+ * {y, name} to compare them with; `showX` writes a place under the axis, `readX` in the reading, and
+ * `tickX` chooses places to write.
  */
-function drawPanel(panel, { title, lines, spread, showX, readX, tickX, height }) {
+function drawPanel(panel, { title, lines, references, spread, showX, readX, tickX, height }) {
   const heading = document.createElement("h3");
   heading.textContent = title;
   panel.append(heading);
@@ -93,12 +98,13 @@ function drawPanel(panel, { title, lines, spread, showX, readX, tickX, height })
     viewBox: `0 0 ${width} ${height}`, height, tabindex: 0, role: "img", "aria-label": title,
   });
   panel.append(svg);
-  const [low, high] = limits(lines, spread);
+  const [low, high] = limits(lines, references, spread);
   const right = Math.max(...lines.map(({ line }) => line.grid[line.grid.length - 1]));
   const toX = (x) => MARGIN.left + (x / right) * (width - MARGIN.left - MARGIN.right);
   const toY = (y) =>
     height - MARGIN.bottom - ((y - low) / (high - low)) * (height - MARGIN.top - MARGIN.bottom);
   drawAxes(svg, { low, high, right, toX, toY, width, height, showX, tickX });
+  for (const one of references) drawReference(svg, one, toY, width);
   for (const one of lines) drawLine(svg, one, spread, toX, toY);
   addReading(panel, svg, { lines, right, toX, width, height, readX });
 }
@@ -118,6 +124,14 @@ function drawAxes(svg, { low, high, right, toX, toY, width, height, showX, tickX
     const text = element("text", { x: toX(x), y: bottom + 18, "text-anchor": "middle" }, svg);
     text.textContent = showX(x);
   }
+}
+
+function drawReference(svg, { y, name }, toY, width) {
+  element("line", { class: "reference", x1: MARGIN.left, x2: width - MARGIN.right,
+    y1: toY(y), y2: toY(y) }, svg);
+  const text = element("text", { class: "reference-name", x: width - MARGIN.right,
+    y: toY(y) - 4, "text-anchor": "end" }, svg);
+  text.textContent = `${name} ${short(y)}`;
 }
 
 function drawLine(svg, { line, series }, spread, toX, toY) {

@@ -11,7 +11,7 @@ from sgrl.models.plugins import TrustOption
 
 
 def report_command(
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional],
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]")],
     *,
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report.html"),
     title: str | None = None,
@@ -20,10 +20,11 @@ def report_command(
     """Write one page about runs: learning curves, tables, symmetry, replays; it opens offline.
 
     Runs that differ only by their seed are drawn as one curve. What `sgrl eval` wrote into a run's
-    folder, and replays and videos that lie there, are shown too.
+    folder, and replays and videos that lie there, are shown too, evaluations of policies beside it.
 
     Args:
-        runs: Folders of runs, or their names in runs; what has nothing to show is left out.
+        runs: Folders of runs, their names in runs, or names of policies that ship, in any mix; what
+            has nothing to show is left out.
         out: The file to write, .html.
         title: What stands at its top.
     """

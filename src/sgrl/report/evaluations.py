@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast, get_args
 
-from sgrl.report.groups import Group
+from sgrl.envs.task import Variant
+from sgrl.report.cards import PolicyRecord
+from sgrl.report.groups import Group, task_of
 from sgrl.report.runs import RunRecord
-from sgrl.report.tables import Html, note, show_mean, table
+from sgrl.report.tables import NOTHING, Html, note, show_mean, table
+from sgrl.training.references import KINDS, reference_return
 from sgrl.training.results import format_mean
 
 Result = dict[str, Any]
@@ -28,13 +31,20 @@ class Case(NamedTuple):
     start: str
 
 
-def evaluations_table(groups: Sequence[Group]) -> Html | None:
+def evaluations_table(
+    groups: Sequence[Group], policies: Sequence[PolicyRecord] = ()
+) -> Html | None:
     """A line for each case, over seeds; None if nothing was evaluated."""
     found: dict[Case, list[Result]] = {}
     for group in groups:
         for record in group.runs:
-            for case, result in _newest(record, group).items():
+            newest = _newest(record, group.label, group.task, group.bodies)
+            for case, result in newest.items():
                 found.setdefault(case, []).append(result)
+    for policy in policies:
+        newest = _newest(policy, policy.name, task_of(policy.bodies), policy.bodies)
+        for case, result in newest.items():
+            found.setdefault(case, []).append(result)
     if not found:
         return None
     rows = [
@@ -43,21 +53,29 @@ def evaluations_table(groups: Sequence[Group]) -> Html | None:
             str(len(results)),
             str(sum(result["episodes"] for result in results)),
             *(_over_seeds(results, name) for name in STATISTICS),
-            f"{fmean(result['fell'] for result in results):.0%}",
+            _show_share([result["fell"] for result in results]),
+            *_show_references(case),
         )
-        for case, results in sorted(found.items(), key=lambda item: item[0].body)
+        for case, results in sorted(
+            found.items(), key=lambda item: (item[0].body, item[0].task, item[0].start)
+        )
     ]
     words = ("method", "trained on", "body", "seen", "task", "start")
     numbers = ("seeds", "episodes", "return", "length", "speed (m/s)", "targets", "fell")
+    references = ("random", "specialist")
     said = (
-        "The newest evaluation of each run, without exploration. Mean ± standard error over seeds; "
-        "of a single seed, over its episodes."
+        "The newest evaluation of each run and policy, without exploration. Mean ± standard error "
+        "over seeds; of a single seed, over its episodes. Beside it the return of random actions "
+        "and of the body's specialist, the best that was learned on the body alone, where known."
     )
-    return Html(table((*words, *numbers), rows, left=len(words)) + note(said))
+    titles = (*words, *numbers, *references)
+    return Html(table(titles, rows, left=len(words)) + note(said))
 
 
-def _newest(record: RunRecord, group: Group) -> dict[Case, Result]:
-    """The last result of a run in each case."""
+def _newest(
+    record: RunRecord | PolicyRecord, label: str, task: str, bodies: Sequence[str]
+) -> dict[Case, Result]:
+    """The last result of a run or a policy in each case."""
     newest = {}
     for evaluation in record.evaluations():
         about = evaluation["about"]
@@ -65,15 +83,28 @@ def _newest(record: RunRecord, group: Group) -> dict[Case, Result]:
         for result in evaluation["results"]:
             own = result["policy"] == about.get("method")
             case = Case(
-                group.label if own else f"{result['policy']} (beside {group.label})",
-                group.task,
+                label if own else f"{result['policy']} (beside {label})",
+                task,
                 result["body"],
-                "yes" if result["body"] in group.bodies else "no",
+                "yes" if result["body"] in bodies else "no",
                 result["variant"],
                 "any" if yaw is None else f"{math.degrees(yaw):.0f}°",
             )
             newest[case] = result
     return newest
+
+
+def _show_share(shares: Sequence[float | None]) -> str:
+    known = [share for share in shares if share is not None]
+    return f"{fmean(known):.0%}" if known else NOTHING
+
+
+def _show_references(case: Case) -> Iterator[str]:
+    for kind in KINDS:
+        value = None
+        if case.task in get_args(Variant):
+            value = reference_return(kind, [case.body], cast(Variant, case.task))
+        yield NOTHING if value is None else f"{value:,.1f}"
 
 
 def _over_seeds(results: Sequence[Result], name: str) -> str:

@@ -36,6 +36,24 @@ function panelsOf() {
   }));
 }
 
+/** Lines to compare with: what random actions get on a panel's bodies, and their specialists. */
+function referencesOf(panel) {
+  const variants = unique(panel.groups.map((group) => group.variant));
+  const shown = unique(panel.groups.flatMap((group) => group.bodies)).filter(panel.bodies);
+  return Object.entries(data.references).flatMap(([kind, known]) => {
+    const found = variants.flatMap((variant) => {
+      const values = shown.map((body) => known[variant]?.[body]);
+      if (values.includes(undefined)) return [];
+      return [{ variant, y: values.reduce((a, b) => a + b, 0) / values.length }];
+    });
+    // One line where the task makes no difference, as to random actions.
+    return unique(found.map(({ y }) => y)).map((y) => {
+      const own = found.filter((one) => one.y === y).map((one) => one.variant);
+      return { y, name: own.length < variants.length ? `${kind}, ${own.join(", ")}` : kind };
+    });
+  });
+}
+
 // --- Axes -------------------------------------------------------------------------------------
 
 /** How a time axis of some length is divided: its unit, in seconds, and the unit's name. */
@@ -75,6 +93,7 @@ function draw() {
     return place;
   });
   panels.forEach((panel, i) => {
+    const references = state.metric === "return" ? referencesOf(panel) : [];
     const shown = panel.groups.filter((group) => !state.hidden.has(group.series));
     const twice = new Set(shown.map((group) => group.series)).size < shown.length;
     const lines = shown.flatMap((group) => {
@@ -85,7 +104,7 @@ function draw() {
     });
     const right = Math.max(0, ...lines.map(({ line }) => line.grid[line.grid.length - 1]));
     drawPanel(places[i], {
-      title: panel.title, lines, spread: state.spread, ...axisOf(right),
+      title: panel.title, lines, references, spread: state.spread, ...axisOf(right),
       height: { 1: 400, 2: 320 }[panels.length] ?? 240,
     });
   });
@@ -201,13 +220,19 @@ function replays() {
   }
 }
 
-theme();
-controls();
-replays();
-refresh();
+/** Of policies alone there are no curves. */
+function curves() {
+  find("curves").hidden = !data.groups.length;
+  if (!data.groups.length) return;
+  controls();
+  refresh();
+  let drawnWidth = find("charts").clientWidth;
+  new ResizeObserver(() => {
+    const width = find("charts").clientWidth;
+    if (width !== drawnWidth) { drawnWidth = width; draw(); }
+  }).observe(find("charts"));
+}
 
-let drawnWidth = find("charts").clientWidth;
-new ResizeObserver(() => {
-  const width = find("charts").clientWidth;
-  if (width !== drawnWidth) { drawnWidth = width; draw(); }
-}).observe(find("charts"));
+theme();
+curves();
+replays();

@@ -10,19 +10,22 @@ from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import quote
 
 import sgrl
+from sgrl.envs.task import Variant
 from sgrl.files import writable
 from sgrl.models.plugins import TRUST
 from sgrl.morphology import get_body
 from sgrl.report import tables
+from sgrl.report.cards import PolicyRecord, find_policies
 from sgrl.report.evaluations import evaluations_table
 from sgrl.report.groups import Group, make_groups
 from sgrl.report.runs import Column, RunRecord, read_runs
 from sgrl.report.symmetry import certificate_table
 from sgrl.report.tables import Html, note, series_of
+from sgrl.training.references import KINDS, reference_return
 
 SCRIPTS = ("curves.js", "chart.js", "page.js")
 """In the order in which they build on each other."""
@@ -40,7 +43,7 @@ def write_report(
     *,
     trust: Sequence[str] = (),
 ) -> int:
-    """Write a page about runs, given by folder or name; returns how many there are.
+    """Write a page about runs and policies, by folder or name; returns how many there are.
 
     `left_out` hears of folders that have nothing to show beside those that do, and why. `trust`
     names modules that may be imported for methods `module:Class`.
@@ -48,31 +51,39 @@ def write_report(
     TRUST.add(trust)
     if out.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"{out}: a report is an .html file")
-    records = read_runs(runs, left_out)
+    policies, others = find_policies(runs)
+    records = read_runs(others, left_out) if others or not policies else []
     groups = make_groups(records)
-    page = make_page(groups, title or "Learning report", out.parent)
+    page = make_page(groups, title or "Learning report", out.parent, policies)
     try:
         with writable(out) as draft:
             draft.write_text(page, encoding="utf-8")
     except OSError as error:
         raise OSError(f"{out} can't be written: {error.strerror or error}") from None
-    return len(records)
+    return len(records) + len(policies)
 
 
-def make_page(groups: Sequence[Group], title: str, folder: Path) -> str:
+def make_page(
+    groups: Sequence[Group], title: str, folder: Path, policies: Sequence[PolicyRecord] = ()
+) -> str:
     """The page as text; `folder` is where it will lie, for links to what is not in it."""
-    count = sum(len(group.runs) for group in groups)
-    about = f"{count} run{'s' if count > 1 else ''} · {time.strftime('%d %B %Y, %H:%M')}"
+    runs = sum(len(group.runs) for group in groups)
+    counts = ((runs, "run", "runs"), (len(policies), "policy", "policies"))
+    counted = [f"{count} {one if count == 1 else more}" for count, one, more in counts if count]
+    about = f"{' and '.join(counted)} · {time.strftime('%d %B %Y, %H:%M')}"
+    evaluations = evaluations_table(groups, policies)
     sections = {
         "Final returns": tables.summary_table(groups),
         "Returns by body": tables.returns_table(groups),
         "Settings that differ": tables.settings_table(groups),
         "Symmetry certificate": certificate_table(groups),
-        "Evaluations": evaluations_table(groups),
+        "Evaluations": evaluations,
         "Replays": _replay_list(groups),
         "Runs": tables.runs_table(groups),
     }
-    if len(dict.fromkeys(body for group in groups for body in group.bodies)) == 1:
+    if not groups:
+        sections = {"Evaluations": evaluations}
+    elif len(dict.fromkeys(body for group in groups for body in group.bodies)) == 1:
         del sections["Returns by body"]
     shown = [_section(name, content) for name, content in sections.items() if content]
     return Template(_asset("page.html")).substitute(
@@ -107,10 +118,22 @@ def _data(groups: Sequence[Group]) -> dict[str, Any]:
     return {
         "series": series,
         "families": {body: str(get_body(body).family) for body in bodies},
+        "references": {
+            kind: {
+                variant: {
+                    body: value
+                    for body in bodies
+                    if (value := reference_return(kind, [body], variant)) is not None
+                }
+                for variant in get_args(Variant)
+            }
+            for kind in KINDS
+        },
         "groups": [
             {
                 "series": series.index(group.label),
                 "task": group.task,
+                "variant": group.runs[0].settings.variant,
                 "bodies": group.bodies,
                 "runs": [
                     {"seed": record.settings.seed, "columns": _columns(record)}

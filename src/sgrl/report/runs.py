@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sgrl.report.cards import read_evaluations
 from sgrl.training.checkpoint import list_checkpoints, read_metadata
-from sgrl.training.results import read_summary
 from sgrl.training.run import Run, find_run
 from sgrl.training.settings import TrainSettings, is_over
 
@@ -51,13 +51,7 @@ class RunRecord:
 
     def evaluations(self) -> list[dict[str, Any]]:
         """What `sgrl eval` wrote for it, oldest first: `about` and `results`."""
-        files = self.run.files
-        names = files.folders("evaluations") if files.mode("evaluations") else []
-        return [
-            read_summary(files, f"evaluations/{name}/summary.json")
-            for name in names
-            if files.mode(f"evaluations/{name}/summary.json")
-        ]
+        return read_evaluations(self.run.files)
 
     def replays(self) -> list[str]:
         """Names of the pages and videos in its folder, or one folder further down."""
@@ -117,10 +111,6 @@ def _find(where: str | Path) -> Run:
 
 
 def _read(run: Run) -> RunRecord:
-    if run.is_published():
-        raise ValueError(
-            f"{run.path} is a published policy, which has no learning curve; report on its run"
-        )
     settings = run.settings()
     rows = run.metrics()
     if not rows:
