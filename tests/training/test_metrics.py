@@ -18,8 +18,8 @@ from sgrl.training.metrics import Board, Clock, Episodes, Losses, MetricsFile, R
 BODIES = resolve_bodies(("3d_hopper_3_shin", "3d_hopper_5_full", "3d_walker_7_full"))
 
 
-def episodes(copies: int = 2) -> Episodes:
-    return Episodes(BODIES, np.repeat(np.arange(3), copies))
+def episodes(envs_per_body: int = 2) -> Episodes:
+    return Episodes(BODIES, np.repeat(np.arange(3), envs_per_body))
 
 
 def test_an_episode_counts_when_it_ends() -> None:
@@ -81,7 +81,7 @@ def test_losses_are_means_since_the_last_row() -> None:
     losses.add({"critic_loss": 3.0, "q_mean": 7.0, "actor_loss": -1.0})
     row = losses.take_row()
     assert (row["critic_loss"], row["q_mean"], row["actor_loss"]) == (2.0, 6.0, -1.0)
-    assert row["actor_grad"] is None
+    assert row["actor_grad_norm"] is None
     assert set(losses.take_row().values()) == {None}
     with pytest.raises(KeyError):
         losses.add({"colour": 1.0})

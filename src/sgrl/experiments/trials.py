@@ -28,6 +28,7 @@ from sgrl.training.checkpoint import (
     read_metadata,
 )
 from sgrl.training.evaluate import Moment, evaluate
+from sgrl.training.place import BEST
 from sgrl.training.policy import TrainedPolicy, load_policy
 from sgrl.training.results import Episode, format_mean
 from sgrl.training.run import Run
@@ -67,7 +68,10 @@ def try_out(request: Request, folder: Path, say: Callable[[str], None]) -> Resul
 
 
 def nearest_checkpoint(job: Job, steps: int | None) -> int:
-    """Steps of the newest checkpoint, or of the one at so many steps, more or less."""
+    """Steps of the best checkpoint, or else the newest; or of the one at so many, more or less."""
+    best = list_checkpoints(job.folder / BEST)
+    if steps is None and best:
+        return int(best[-1].name)
     known = [int(folder.name) for folder in list_checkpoints(Run(job.folder).checkpoints)]
     if not known:
         raise FileNotFoundError(f"{job.folder} has no checkpoint; it has to be trained first")

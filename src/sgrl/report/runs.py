@@ -9,6 +9,7 @@ from typing import Any
 
 from sgrl.report.cards import read_evaluations
 from sgrl.training.checkpoint import list_checkpoints, read_metadata
+from sgrl.training.place import split_place
 from sgrl.training.run import Run, find_run
 from sgrl.training.settings import TrainSettings, is_over
 
@@ -97,7 +98,7 @@ def read_runs(
 
 def _find(where: str | Path) -> Run:
     try:
-        return find_run(where)
+        return find_run(split_place(where)[0])
     except FileNotFoundError as error:
         if not Path(where).is_dir():
             raise

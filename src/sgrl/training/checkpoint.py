@@ -99,7 +99,8 @@ def list_checkpoints(checkpoints: Path) -> list[Path]:
 
 
 def write_checkpoint(checkpoints: Path, steps: int, packed: Mapping[str, bytes], keep: int) -> Path:
-    """Write what `Checkpoint.pack` gave, then remove all but the newest `keep`.
+    """Write what `Checkpoint.pack` gave, then remove all but it and the newest others, `keep` in
+    all.
 
     Whenever the process dies or the power goes, what is there under a name of digits is whole, and
     there is one if there was one before.
@@ -125,8 +126,9 @@ def write_checkpoint(checkpoints: Path, steps: int, packed: Mapping[str, bytes],
     except BaseException:
         _remove(run, draft)
         raise
-    for old in list_checkpoints(checkpoints)[:-keep]:
-        _discard(run, f"{above}/{old.name}")
+    others = [path.name for path in list_checkpoints(checkpoints) if path.name != name]
+    for old in others[: max(0, len(others) - keep + 1)]:
+        _discard(run, f"{above}/{old}")
     return checkpoints / name
 
 

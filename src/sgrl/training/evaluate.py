@@ -232,13 +232,14 @@ def eval_command(
     """Evaluate a run on any bodies: a table on the screen, episodes and summary on the disk.
 
     Args:
-        run: Folder of the run, its name in runs, or the name of a policy that ships.
+        run: Folder of the run, its name in runs, or the name of a policy that ships; RUN@best or
+            RUN@STEPS for one of its checkpoints.
         bodies: Bodies or collections, seen in training or not, or with _mirrored after the name
             their mirror images; those of the training if none.
         episodes: Episodes of each body, all in parallel.
         variant: Far targets (v1), near ones (v2) or episodes of both (mixed); as in training if
             not given.
-        checkpoint: Steps of the checkpoint to take; the newest if not given.
+        checkpoint: Steps of the checkpoint to take; the best, or else the newest, if not given.
         seed: Of the evaluation; its episodes never coincide with those of a training.
         yaw: Start every episode turned by so many radians; uniform if not given.
         random: Add a random policy to compare with.
@@ -255,6 +256,8 @@ def eval_command(
 
     act_on_one_thread()
     policy = load_policy(run, checkpoint, device, trust=trust)
+    kind = "best checkpoint" if policy.is_best else "checkpoint"
+    print(f"{policy.run}, the {kind} at {policy.checkpoint:,} steps", file=sys.stderr)
     chosen = resolve_bodies(bodies) or policy.bodies
     variant = variant or policy.settings.variant
     policies: dict[str, Acts] = {policy.method: policy}

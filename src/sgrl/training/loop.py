@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -27,9 +28,11 @@ from sgrl.training.checkpoint import (
     set_aside,
 )
 from sgrl.training.collector import Collector, LocalCollector
+from sgrl.training.evaluator import Evaluator
 from sgrl.training.interrupt import InterruptedTrainingError, StopRequest, output_may_close
 from sgrl.training.learners import make_learner
 from sgrl.training.metrics import Board, Clock, Episodes, Losses, MetricsFile, Row
+from sgrl.training.place import describe_place, join_place, split_place
 from sgrl.training.policy import PORTABLE, read_policy_weights
 from sgrl.training.progress import TrainingProgress, make_console
 from sgrl.training.run import Run, create_run, find_run
@@ -69,11 +72,17 @@ def train(settings: TrainSettings, *, trust: Sequence[str] = ()) -> Path:
 def _train(settings: TrainSettings, stop: StopRequest) -> Path:
     fresh = settings.resume is None
     if settings.init_from is not None:
-        source = find_run(settings.init_from, settings.runs)
-        settings = replace(settings, init_from=source.path.resolve())
+        place, which = split_place(settings.init_from)
+        source = find_run(place, settings.runs)
+        settings = replace(settings, init_from=join_place(source.path.resolve(), which))
         if fresh:
             settings = started_from(settings, source.settings())
     if settings.resume is not None:
+        if split_place(settings.resume)[1] is not None:
+            raise ValueError(
+                f"{settings.resume}: a run goes on from its newest checkpoint; name the run alone, "
+                f"or start a new one with --init-from {settings.resume}"
+            )
         run = find_run(settings.resume, settings.runs)
         if run.is_published():
             raise ValueError(
@@ -142,6 +151,7 @@ class Training:
         self.learner = make_learner(settings, layout, run.replay)
         self.episodes = Episodes(settings.morphologies(), layout.body_index)
         self.losses = Losses(self.learner.metrics)
+        self.evaluator = Evaluator(settings, run)
         self.clock = Clock()
         self.steps = 0
         """Transitions so far."""
@@ -213,6 +223,8 @@ class Training:
     def _loop(self, board: Board, progress: TrainingProgress, stop: StopRequest) -> None:
         settings, learner, clock = self.settings, self.learner, self.clock
         every = {"row": settings.log_every, "checkpoint": settings.checkpoint_every}
+        if settings.eval_every:
+            every["evaluation"] = settings.eval_every
         due: set[str] = set()
 
         def should_stop() -> bool:
@@ -235,6 +247,10 @@ class Training:
             before = self.steps - self.collector.layout.num_envs
             due |= {name for name, n in every.items() if self.steps // n > before // n}
             if due and learner.can_checkpoint:
+                if "evaluation" in due:
+                    clock.lap("other")
+                    self.evaluator.evaluate(learner.weights(), self._metadata())
+                    clock.lap("eval")
                 if "row" in due:
                     row = self._row()
                     self.metrics.append(row)
@@ -261,6 +277,7 @@ class Training:
             "updates": self.learner.updates,
             **self.episodes.row(),
             **self.losses.take_row(),
+            **self.evaluator.take_row(),
             **self.clock.take_row(self.steps),
         }
 
@@ -283,15 +300,19 @@ class Training:
             "collector": self.collector.state_dict(),
             "episodes": self.episodes.state_dict(),
             "losses": self.losses.state_dict(),
+            "evaluator": self.evaluator.state_dict(),
             "torch": torch.get_rng_state(),
             "metrics_bytes": self.metrics.size,
         }
-        metadata = {
+        return Checkpoint(self.learner.weights(), state, self._metadata())
+
+    def _metadata(self) -> dict[str, Any]:
+        """What is said of the weights as they are."""
+        return {
             **{name: getattr(self.settings, name) for name in IDENTIFYING},
             "steps": self.steps,
             "seconds": self.clock.seconds,
         }
-        return Checkpoint(self.learner.weights(), state, metadata)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         metadata, state = checkpoint.metadata, checkpoint.state
@@ -306,6 +327,7 @@ class Training:
         self.collector.load_state_dict(state["collector"])
         self.episodes.load_state_dict(state["episodes"])
         self.losses.load_state_dict(state["losses"])
+        self.evaluator.load_state_dict(state["evaluator"])
         torch.set_rng_state(state["torch"])
         self.steps, self._seconds = metadata["steps"], metadata["seconds"]
         self._saved = self.steps, is_over(self.settings, self.steps, self._seconds)
@@ -313,14 +335,15 @@ class Training:
 
     def _take_weights(self, source: Path, say: Say) -> None:
         """Start from the weights of another run."""
-        other = find_run(source)
+        place, which = split_place(source)
+        other = find_run(place)
         recorded = other.settings()
         if recorded.method != self.settings.method:
             raise ValueError(
                 f"the weights of {source} are of another method: {recorded.method}, not "
                 f"{self.settings.method}"
             )
-        folder, weights = read_policy_weights(other)
+        folder, weights = read_policy_weights(other, which)
         if recorded.algorithm != self.settings.algorithm:
             # Of another's critics nothing can be known; a policy is a policy.
             weights = {n: value for n, value in weights.items() if n.startswith(PORTABLE)}
@@ -331,7 +354,7 @@ class Training:
             hint = "" if found == own else f"; {source} is of preset {found}, not {own}"
             raise ValueError(f"cannot start from {source}: {error}{hint}") from None
         but = f"; {anew} began anew" if anew else ""
-        say(f"starting from the weights of {source} at {int(folder.name):,} steps{but}")
+        say(f"starting from the weights of {other.path}, {describe_place(folder)}{but}")
 
     def _advice(self, error: BaseException) -> str:
         """What went wrong, and from where one can go on."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +23,10 @@ from sgrl.models.plugins import TRUST
 from sgrl.morphology import Morphology, get_body
 from sgrl.training.checkpoint import (
     CorruptCheckpointError,
-    checkpoint_folder,
     list_checkpoints,
     read_weights,
 )
+from sgrl.training.place import BEST, split_place
 from sgrl.training.run import Run, find_run
 from sgrl.training.settings import TrainSettings, check_device
 
@@ -51,6 +52,8 @@ class TrainedPolicy:
         self.run = run
         self.checkpoint = checkpoint
         """Steps that it was trained for."""
+        self.is_best = False
+        """Whether it is the best that evaluations found while it was trained."""
         self.actor = actor.eval().requires_grad_(False)
         self.normaliser = normaliser.eval()
         weight = next(actor.parameters())
@@ -117,15 +120,34 @@ def load_policy(
 ) -> TrainedPolicy:
     """The policy of a run, given by its folder, its name in `runs`, or a name that ships.
 
-    `checkpoint` names one by its steps; by default it is the newest that is whole. A run of a
-    method from outside the package (`module:Class`) needs that module, whose code then runs:
-    `trust` names the modules for which that is all right.
+    Its best checkpoint, as evaluations on the way found, or else the newest that is whole;
+    `RUN@best` and `RUN@STEPS` name one, and so do the steps `checkpoint`. A run of a method from
+    outside the package (`module:Class`) needs that module, whose code then runs: `trust` names the
+    modules for which that is all right.
     """
     TRUST.add(trust)
     check_device(device)
-    found = find_run(run)
-    settings = found.settings()
-    folder, weights = read_policy_weights(found, checkpoint)
+    place, which = split_place(run)
+    if which is not None and checkpoint is not None:
+        raise ValueError(f"{run} names a checkpoint already, and another one is asked for")
+    found = find_run(place)
+    settings = replace(found.settings(), device=device)
+    folder, weights = read_policy_weights(found, which if checkpoint is None else checkpoint)
+    try:
+        policy = make_policy(settings, weights, found.path, int(folder.name))
+    except ValueError as error:
+        raise ValueError(f"{folder}: {error}") from None
+    policy.is_best = folder.parent.name == BEST
+    return policy
+
+
+def make_policy(
+    settings: TrainSettings, weights: Mapping[str, Tensor], run: Path, checkpoint: int
+) -> TrainedPolicy:
+    """The policy with these weights, by names of today, of a run at so many steps.
+
+    It has copies of them, on the settings' device. ValueError if they are of another method.
+    """
     actor = make_actor(
         settings.method,
         settings.preset,
@@ -134,13 +156,9 @@ def load_policy(
     )
     normaliser = Normaliser()
     parts: dict[str, nn.Module] = {"actor": actor, "normalizer": normaliser}
-    try:
-        load_portable(parts, weights, optional=("normalizer",))
-    except ValueError as error:
-        raise ValueError(f"{folder}: {error}") from None
-    return TrainedPolicy(
-        actor.to(device), normaliser.to(device), settings, found.path, int(folder.name)
-    )
+    load_portable(parts, weights, optional=("normalizer",))
+    device = settings.device
+    return TrainedPolicy(actor.to(device), normaliser.to(device), settings, run, checkpoint)
 
 
 def act_on_one_thread() -> None:
@@ -153,18 +171,27 @@ def act_on_one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def read_policy_weights(run: Run, checkpoint: int | None = None) -> tuple[Path, dict[str, Tensor]]:
-    """A checkpoint's folder and weights; by default of the newest one that is whole."""
+def read_policy_weights(run: Run, which: str | int | None = None) -> tuple[Path, dict[str, Tensor]]:
+    """A checkpoint's folder and its weights by the names of today.
+
+    `which` is its steps, or "best"; by default it is the best, or if there is none the newest that
+    is whole.
+    """
+    best = list_checkpoints(run.path / BEST)
     folders = list_checkpoints(run.checkpoints)
-    if not folders:
+    if which == BEST and not best:
+        raise FileNotFoundError(
+            f"{run.path} has no best checkpoint: it was trained without --eval-every"
+        )
+    if not folders and not best:
         raise FileNotFoundError(f"{run.path} has no checkpoint yet")
-    if checkpoint is not None:
-        folder = checkpoint_folder(run.checkpoints, checkpoint)
-        if folder not in folders:
+    if isinstance(which, int):
+        chosen = [path for path in (*best, *folders) if int(path.name) == which]
+        if not chosen:
             known = ", ".join(str(int(path.name)) for path in folders)
-            raise FileNotFoundError(f"{run.path} has no checkpoint {checkpoint}; there are {known}")
-        return folder, current_names(read_weights(folder))
-    for folder in reversed(folders):
+            raise FileNotFoundError(f"{run.path} has no checkpoint {which}; there are {known}")
+        return chosen[-1], current_names(read_weights(chosen[-1]))
+    for folder in reversed(best if which == BEST else [*folders, *best]):
         try:
             return folder, current_names(read_weights(folder))
         except CorruptCheckpointError as error:

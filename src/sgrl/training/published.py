@@ -26,6 +26,7 @@ from sgrl.morphology import Morphology, get_body, mirror_of
 from sgrl.morphology.table import TABLE
 from sgrl.training.checkpoint import METADATA, WEIGHTS, read_metadata
 from sgrl.training.evaluate import InMirror, evaluate
+from sgrl.training.place import describe_place, split_place
 from sgrl.training.policy import TrainedPolicy, load_policy, read_policy_weights
 from sgrl.training.results import BodyResult, format_mean
 from sgrl.training.run import SHIPPED, Run, find_run
@@ -52,7 +53,7 @@ def publish(
     trust: Sequence[str] = (),
     say: Callable[[str], None] = print,
 ) -> Path:
-    """Write the newest weights of a run and their card to a new folder.
+    """Write the best weights of a run, or the newest, and their card to a new folder.
 
     `trust` names modules that may be imported for a method `module:Class`.
     """
@@ -61,10 +62,12 @@ def publish(
         raise ValueError(f"a card needs 2 episodes or more to tell a spread, not {episodes}")
     if out.exists():
         raise FileExistsError(f"{out} exists; name a folder that does not")
-    found = find_run(run)
+    place, which = split_place(run)
+    found = find_run(place)
     if found.is_published():
         raise ValueError(f"{found.path} is published already: copy its folder")
-    folder, _ = read_policy_weights(found)
+    folder, _ = read_policy_weights(found, which)
+    say(f"publishing {describe_place(folder)} of {found.path}")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
         # Copied first: a training that goes on removes its older checkpoints.
@@ -112,11 +115,12 @@ def _history(run: Run, folder: Path) -> dict[str, Any]:
         "commits": [one["commit"] for one in processes],
     }
     if start := settings.init_from:
-        before = find_run(start)
+        place, which = split_place(start)
+        before = find_run(place)
         earlier = (
             before.card()
             if before.is_published()
-            else _history(before, read_policy_weights(before)[0])
+            else _history(before, read_policy_weights(before, which)[0])
         )
         history = {key: earlier[key] + own for key, own in history.items()}
     return history | {"commits": list(dict.fromkeys(history["commits"]))}

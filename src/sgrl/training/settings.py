@@ -84,6 +84,11 @@ class TrainSettings:
         25_000, key="checkpoint_every", identifies=False, least=1, most=MOST_STEPS
     )
     """Steps between checkpoints."""
+    eval_every: int | None = setting(None, key="eval_every", before=0, least=0, most=MOST_STEPS)
+    """Steps between evaluations of the policy on the way, of which the best is kept; 0 for none,
+    the algorithm's number if not given."""
+    eval_episodes: int = setting(5, key="eval_episodes", before=5, least=1, most=10_000)
+    """Episodes of each body in such an evaluation."""
     keep: int = setting(3, key="keep", identifies=False, least=1, most=MOST_KEPT)
     """Checkpoints to keep, the newest."""
     deterministic: bool = setting(False, key="deterministic")
@@ -217,6 +222,8 @@ def settled(settings: TrainSettings, one_body: bool = False) -> TrainSettings:
     steps = config.default_steps() if settings.steps is None else settings.steps
     envs = settings.envs_per_body
     envs = config.default_envs_per_body(len(bodies)) if envs is None else envs
+    every = settings.eval_every
+    every = config.default_eval_every(len(bodies)) if every is None else every
     plan = Plan(bodies, settings.method, one_body, steps, envs)
     names = tuple(body.name for body in bodies)
     return replace(
@@ -224,6 +231,7 @@ def settled(settings: TrainSettings, one_body: bool = False) -> TrainSettings:
         bodies=names,
         steps=steps,
         envs_per_body=envs,
+        eval_every=every,
         threads=settings.threads or count_cores(),
         network=settings.preset_sizes() if settings.network is None else plain(settings.network),
         name=settings.name or _default_name(settings, names),
