@@ -12,7 +12,7 @@ T = TypeVar("T")
 METADATA = "sgrl"
 """Where a field's `Setting` lies in its metadata."""
 OLD: Final = "as old as runs"
-"""In place of the value before a field existed: there were no runs then."""
+"""Stands for the value before a field existed where there were no runs then."""
 
 
 @dataclass(frozen=True)

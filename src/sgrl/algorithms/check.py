@@ -23,29 +23,30 @@ from sgrl.morphology import resolve_bodies
 
 BODIES = resolve_bodies(("3d_hopper_3_shin", "3d_walker_2_right_leg_left_knee"))
 ENVS = 2
-"""Of each body."""
+"""Environments of each body."""
 STEPS = 4
 SEE = "see docs/howto/own_algorithm.md for what an algorithm looks like"
 
 
-def check_algorithm(found: object, name: str) -> type[Learner]:
+def check_algorithm(learner: object, name: str) -> type[Learner]:
     """The class, if it is one of a learner that works; ValueError says what is wrong with it."""
-    if not isinstance(found, type) or not issubclass(found, Learner):
+    if not isinstance(learner, type) or not issubclass(learner, Learner):
         raise ValueError(
-            f"{name} is not a subclass of sgrl.algorithms.learner.Learner, but {found!r:.60}; {SEE}"
+            f"{name} is not a subclass of sgrl.algorithms.learner.Learner, but {learner!r:.60}; "
+            f"{SEE}"
         )
-    if problem := _problem_of_class(found):
+    if problem := _problem_of_class(learner):
         raise ValueError(f"{name} can't be used: {problem}; {SEE}")
-    file = getattr(sys.modules.get(found.__module__), "__file__", None)
+    file = getattr(sys.modules.get(learner.__module__), "__file__", None)
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            problem = _problem_of_run(found)
+            problem = _problem_of_run(learner)
     except Exception as error:
         raise ValueError(f"{name} can't be used: {in_a_line(error, file)}; {SEE}") from error
     if problem:
         raise ValueError(f"{name} can't be used: {problem}; {SEE}")
-    return found
+    return learner
 
 
 def _problem_of_class(learner: type[Learner]) -> str | None:

@@ -66,7 +66,7 @@ class Setup:
     steps: int
     """Transitions that the training is to collect in all."""
     folder: Path | None = None
-    """For storage that outlives the process; None to keep it in memory."""
+    """Where storage outlives the process; None to keep it in memory."""
     slack: int = 0
     """Transitions, of all bodies together, that may be stored while an older checkpoint is still
     kept: what a checkpoint refers to is not overwritten by so many."""

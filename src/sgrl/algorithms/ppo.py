@@ -304,7 +304,7 @@ class PPO(Learner):
 
     def weights(self) -> dict[str, Tensor]:
         returns = self.return_normalizer.state_dict().items()
-        return weights_of(self._parts()) | {f"{RETURNS}{name}": own for name, own in returns}
+        return weights_of(self._parts()) | {f"{RETURNS}{name}": sums for name, sums in returns}
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> str:
         named, returns = _split(weights)
@@ -344,8 +344,8 @@ class PPO(Learner):
 def _split(weights: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Weights of networks, and the statistics of returns."""
     named = current_names(weights)
-    returns = {n.removeprefix(RETURNS): own for n, own in named.items() if n.startswith(RETURNS)}
-    return {n: own for n, own in named.items() if not n.startswith(RETURNS)}, returns
+    returns = {n.removeprefix(RETURNS): v for n, v in named.items() if n.startswith(RETURNS)}
+    return {n: value for n, value in named.items() if not n.startswith(RETURNS)}, returns
 
 
 def _flat(values: NDArray[np.float64]) -> NDArray[np.float32]:

@@ -31,13 +31,13 @@ class Algorithm:
 
     def config_class(self) -> type[AlgorithmConfig]:
         """The dataclass of its settings."""
-        found: type[AlgorithmConfig] = _load(self.config)
-        return found
+        config: type[AlgorithmConfig] = _load(self.config)
+        return config
 
     def learner_class(self) -> type[Learner]:
         """The class that learns; imports torch."""
-        found: type[Learner] = _load(self.learner)
-        return found
+        learner: type[Learner] = _load(self.learner)
+        return learner
 
 
 ALGORITHMS = {
@@ -48,7 +48,7 @@ ALGORITHMS = {
         Algorithm("ppo", "ppo", "sgrl.algorithms.ppo_config:PPOConfig", "sgrl.algorithms.ppo:PPO"),
     )
 }
-"""Ours."""
+"""The algorithms of the package."""
 
 
 def algorithm_named(name: str) -> Algorithm:
@@ -82,5 +82,5 @@ def _outside(name: str) -> Algorithm:
 
 def _load(name: str) -> type:
     module, _, attribute = name.partition(":")
-    found: type = attrgetter(attribute)(importlib.import_module(module))
-    return found
+    loaded: type = attrgetter(attribute)(importlib.import_module(module))
+    return loaded

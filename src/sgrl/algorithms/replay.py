@@ -30,7 +30,7 @@ from sgrl.envs.observation import FEATURES
 from sgrl.morphology import Morphology
 
 NUMBER_BYTES = 4
-"""Of a float32."""
+"""Bytes of a float32."""
 EXTRAS = 3
 """Numbers of a record beside observations and action: reward, terminated, serial number."""
 SERIALS = 2**31 - 1
@@ -129,11 +129,11 @@ def _available(folder: Path | None) -> int:
         replaced = sum(path.stat().st_blocks * 512 for path in folder.glob("*.f32"))
         return shutil.disk_usage(folder).free + replaced
     try:
-        found = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+        match = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
     except OSError:
-        found = None
-    if found:
-        return 1024 * int(found[1])
+        match = None
+    if match:
+        return 1024 * int(match[1])
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -222,10 +222,10 @@ class Replay:
         """Store transitions: arrays (n, ...), padded as the vector environment gives them."""
         for index in np.unique(body_index):
             ring = self._rings[index]
-            own = np.flatnonzero(body_index == index)
+            of_body = np.flatnonzero(body_index == index)
             n, m = ring.width, ring.action_dim
-            for first in range(0, len(own), ring.rows):
-                rows = own[first : first + ring.rows]
+            for first in range(0, len(of_body), ring.rows):
+                rows = of_body[first : first + ring.rows]
                 records = np.empty((len(rows), ring.records.shape[1]), np.float32)
                 records[:, :n] = obs[rows, :n]
                 records[:, n : 2 * n] = next_obs[rows, :n]
@@ -262,11 +262,11 @@ class Replay:
             # What is drawn below `end` counts back from the newest.
             numbers = drawn[start:stop] + (ring.added - end)
             records = ring.records.take(numbers % ring.rows, axis=0)
-            own = table[start:stop]
-            own[:, :n] = records[:, :n]
-            own[:, width : width + n] = records[:, n : 2 * n]
-            own[:, 2 * width : 2 * width + m] = records[:, 2 * n : 2 * n + m]
-            own[:, -2:] = records[:, 2 * n + m : 2 * n + m + 2]
+            part = table[start:stop]
+            part[:, :n] = records[:, :n]
+            part[:, width : width + n] = records[:, n : 2 * n]
+            part[:, 2 * width : 2 * width + m] = records[:, 2 * n : 2 * n + m]
+            part[:, -2:] = records[:, 2 * n + m : 2 * n + m + 2]
         values = torch.from_numpy(table).to(device)
         return Transitions(
             obs=values[:, :width],

@@ -29,9 +29,9 @@ class RolloutBuffer:
         self.obs = np.zeros((steps + 1, num_envs, width), np.float32)
         """What was acted on, and at the end what comes next."""
         self.actions = np.zeros((steps, num_envs, action_dim), np.float32)
-        """As drawn, before the environment bounds them."""
+        """What was drawn, before the environment bounds it."""
         self.means = np.zeros((steps, num_envs, action_dim), np.float32)
-        """Of the distribution that they were drawn from."""
+        """Means of the distributions that the actions were drawn from."""
         self.rewards = np.zeros((steps, num_envs))
         self.terminated = np.zeros((steps, num_envs), np.bool_)
         self.done = np.zeros((steps, num_envs), np.bool_)

@@ -53,7 +53,7 @@ class TD3(Learner):
         self.target_actor = copy.deepcopy(self.actor).requires_grad_(False)
         self.target_critic = copy.deepcopy(self.critic).requires_grad_(False)
         self.normalizer: Normaliser | None = None
-        """Of a policy that another algorithm began: its statistics, which stay as they are."""
+        """Statistics of a policy that another algorithm began, which stay as they are."""
         self._start_optimizers()
         self.replay = Replay(
             setup.bodies, config.buffer_size, folder=setup.folder, slack=setup.slack
