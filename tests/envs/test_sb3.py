@@ -1,8 +1,10 @@
 """Stable-Baselines3 trains on our environments: one by one, and many through the adapter."""
 
-import importlib
+import importlib.util
+import json
 import pickle
 import sys
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -103,6 +105,21 @@ def test_many_environments_train():
     model.learn(800)
     assert len(model.ep_info_buffer) > 3
     assert all(torch.isfinite(value).all() for value in model.policy.state_dict().values())
+
+
+def test_the_benchmark_writes_a_curve(tmp_path):
+    path = Path(__file__).parents[2] / "benchmarks" / "sb3_sac.py"
+    spec = importlib.util.spec_from_file_location("sb3_sac", path)
+    benchmark = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(benchmark)
+    settings = {"body": HOPPER, "minutes": 0.01, "envs": 4, "seed": 0, "gradient_steps": 1}
+    settings |= {"learning_starts": 8, "eval_every": 1.0, "eval_episodes": 2}
+    first, last = benchmark.train(settings, tmp_path / "run")
+    assert first["updates"] < last["updates"] <= last["steps"] / 4
+    header, *rows = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
+    assert header == ",".join(benchmark.COLUMNS)
+    assert [row.partition(",")[0] for row in rows] == ["4", str(last["steps"])]
+    assert json.loads((tmp_path / "run" / "settings.json").read_text())["digest"]
 
 
 def test_options_start_environments_where_they_say():
