@@ -80,10 +80,10 @@ def test_the_data_of_a_row_that_there_is_not(row):
 def test_a_state_says_which_of_its_arrays_does_not_fit():
     env = sgrl.make_vec(NAME, 2)
     env.reset(seed=0)
-    state = env.get_state()
+    state = env.state_dict()
     with pytest.raises(ValueError, match=r"'target' must have shape \(2, 2\), not \(3,\)"):
-        env.set_state({**state, "target": np.zeros(3)})
+        env.load_state_dict({**state, "target": np.zeros(3)})
     with pytest.raises(ValueError, match="'physics' is missing"):
-        env.set_state({key: value for key, value in state.items() if key != "physics"})
+        env.load_state_dict({key: value for key, value in state.items() if key != "physics"})
     with pytest.raises(ValueError, match="taken from other bodies"):
-        env.set_state({})
+        env.load_state_dict({})

@@ -243,7 +243,7 @@ def test_a_saved_state_goes_on_to_the_bit(make):
     twins = [pickle.loads(pickle.dumps(env)), copy.deepcopy(env), env]
     if make == "vector":
         fresh = sgrl.make_vec([CHEETAH, HOPPER], 2, max_episode_steps=20)
-        np.testing.assert_array_equal(fresh.set_state(env.get_state()), last)
+        np.testing.assert_array_equal(fresh.load_state_dict(env.state_dict()), last)
         twins.insert(0, fresh)
     traces = [[twin.step(action)[0] for action in actions[7:20]] for twin in twins]
     for trace in traces[1:]:
@@ -255,7 +255,7 @@ def test_a_state_without_disturbances_ends_them():
     plain.reset(seed=0)
     env.reset(seed=5, options=ALL)
     env.step(np.zeros((2, 18)))
-    env.set_state(plain.get_state())
+    env.load_state_dict(plain.state_dict())
     for action in actions_for(env, 5):
         np.testing.assert_array_equal(env.step(action)[0], plain.step(action)[0])
 

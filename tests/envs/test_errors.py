@@ -31,10 +31,10 @@ def vector():
 def test_an_action_that_is_no_number_names_its_copy_and_changes_nothing(single, vector, value):
     actions = np.zeros((4, 18), np.float32)
     actions[2, 5] = value
-    before = vector.get_state()
+    before = vector.state_dict()
     with pytest.raises(ValueError, match="action of environment 2 has NaN or infinite"):
         vector.step(actions)
-    for key, array in vector.get_state().items():
+    for key, array in vector.state_dict().items():
         np.testing.assert_array_equal(array, before[key])
     with pytest.raises(ValueError, match="action of environment 0 has NaN or infinite"):
         single.step(actions[2])
@@ -87,12 +87,12 @@ BAD_OPTIONS = [
 
 @pytest.mark.parametrize(("options", "message"), BAD_OPTIONS)
 def test_bad_options_are_refused_before_anything_changes(single, vector, options, message):
-    before, qpos = vector.get_state(), single.data.qpos.copy()
+    before, qpos = vector.state_dict(), single.data.qpos.copy()
     for env in (single, vector):
         with pytest.raises(ValueError, match=message):
             env.reset(seed=1, options=options)
     np.testing.assert_array_equal(single.data.qpos, qpos)
-    for key, array in vector.get_state().items():
+    for key, array in vector.state_dict().items():
         np.testing.assert_array_equal(array, before[key])
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import sgrl
-from sgrl.envs.rendering import CAMERA_AZIMUTH, POLE_DISTANCE, TARGET_COLOUR
+from sgrl.envs.rendering import CAMERA_AZIMUTH, POLE_DISTANCE, TARGET_COLOR
 from sgrl.morphology import FAMILIES, get_body, resolve_bodies
 from sgrl.viewer.driver import RandomDriver
 from sgrl.viewer.gallery import CAPTION, TILE, write_gallery
@@ -37,11 +37,11 @@ RIGHT = np.array([np.sin(_AZIMUTH), -np.cos(_AZIMUTH)])
 """The direction on the ground that is to the right in the picture."""
 
 
-def coloured(frame: Frame, colour: tuple[float, ...]) -> NDArray[np.bool_]:
+def colored(frame: Frame, color: tuple[float, ...]) -> NDArray[np.bool_]:
     """Pixels of this hue in any light, (height, width); the floor and the sky are too pale."""
     pixels = frame.astype(float) / 255
     hue = pixels - pixels.mean(axis=-1, keepdims=True)
-    wanted = np.array(colour[:3]) - np.mean(colour[:3])
+    wanted = np.array(color[:3]) - np.mean(color[:3])
     likeness = hue @ wanted / (np.linalg.norm(hue, axis=-1) * np.linalg.norm(wanted) + 1e-9)
     saturation = np.ptp(pixels, axis=-1) / (pixels.max(axis=-1) + 1e-9)
     return (likeness > 0.95) & (saturation > 0.4)
@@ -95,7 +95,7 @@ def test_a_frame_shows_the_robot(family: str) -> None:
         frame = env.render()
         assert frame.shape == (SIZE, SIZE, 3)
         assert frame.dtype == np.uint8
-        assert middle(coloured(frame, FAMILIES[family].color)).mean() > 0.005
+        assert middle(colored(frame, FAMILIES[family].color)).mean() > 0.005
         env.step(np.ones(env.action_space.shape, np.float32))
         later = env.render()
         assert not np.shares_memory(frame, later)
@@ -126,7 +126,7 @@ def test_vector_frames_show_each_copy() -> None:
     for frame, family in zip(frames, ("walker", "walker", "humanoid", "humanoid"), strict=True):
         assert frame.shape == (SIZE, SIZE, 3)
         assert frame.dtype == np.uint8
-        assert middle(coloured(frame, FAMILIES[family].color)).mean() > 0.005
+        assert middle(colored(frame, FAMILIES[family].color)).mean() > 0.005
     assert (frames[0] != frames[1]).any(), "two starts, two pictures"
     env.close()
     env.close()
@@ -151,7 +151,7 @@ def test_the_camera_follows() -> None:
     with walker() as env:
         for x, y in ((0.0, 0.0), (30.0, 0.0), (-20.0, 25.0), (2000.0, 0.0)):
             frame = frame_at(env, qpos=rest_at(env, x, y))
-            assert middle(coloured(frame, GREEN)).mean() > 0.005, (x, y)
+            assert middle(colored(frame, GREEN)).mean() > 0.005, (x, y)
 
 
 def test_the_ground_shows_motion() -> None:
@@ -159,7 +159,7 @@ def test_the_ground_shows_motion() -> None:
         here, there = (frame_at(env, qpos=rest_at(env, x, 0.3)) for x in (0.0, 0.5))
         far = frame_at(env, qpos=rest_at(env, 40.5, 0.3))
     # The robot is in the same place of the picture; what moved is the floor's squares.
-    assert (coloured(here, GREEN) == coloured(there, GREEN)).mean() > 0.99
+    assert (colored(here, GREEN) == colored(there, GREEN)).mean() > 0.99
     moved = (np.abs(here.astype(int) - there).max(axis=-1) > 5)[SIZE // 2 :]
     assert moved.mean() > 0.2
     assert np.abs(there.astype(int) - far)[SIZE // 2 :].mean() < 3, "the same squares everywhere"
@@ -170,20 +170,20 @@ def test_a_near_target_is_a_pole() -> None:
     into = np.array([np.cos(_AZIMUTH), np.sin(_AZIMUTH)])
     with walker("v2") as env:
         for side in (-1.5, 1.5):
-            red = coloured(frame_at(env, target=7 * into + side * RIGHT), TARGET_COLOUR)
+            red = colored(frame_at(env, target=7 * into + side * RIGHT), TARGET_COLOR)
             ys, xs = np.nonzero(red[: SIZE // 2])
             assert len(xs) > 5
             assert (np.sign(xs - SIZE / 2) == np.sign(side)).all()
             assert np.ptp(ys) > 3 * np.ptp(xs), "upright"
         far = frame_at(env, target=2 * POLE_DISTANCE * into)
-        assert not coloured(far, TARGET_COLOUR)[: SIZE // 2].any()
+        assert not colored(far, TARGET_COLOR)[: SIZE // 2].any()
 
 
 @pytest.mark.parametrize("distance", [30.0, 10_000.0])
 def test_an_arrow_points_to_the_target(distance: float) -> None:
     with walker() as env:
         for side in (-1, 1):
-            red = coloured(frame_at(env, target=side * distance * RIGHT), TARGET_COLOUR)
+            red = colored(frame_at(env, target=side * distance * RIGHT), TARGET_COLOR)
             _, xs = np.nonzero(red)
             assert len(xs) > 10
             assert (np.sign(xs - SIZE / 2) == side).all()
@@ -193,7 +193,7 @@ def test_every_first_target_is_visible() -> None:
     with walker("v2") as env:
         for seed in range(5):
             env.reset(seed=seed)
-            assert coloured(env.render(), TARGET_COLOUR).sum() > 5, seed
+            assert colored(env.render(), TARGET_COLOR).sum() > 5, seed
 
 
 def test_rendering_does_not_change_the_simulation() -> None:
@@ -341,7 +341,7 @@ def test_gallery(tmp_path: Path) -> None:
     for place, family in enumerate(("hopper", "walker", "cheetah")):
         x, y = place % 2 * TILE, place // 2 * (TILE + CAPTION)
         body = sheet[y : y + TILE, x : x + TILE]
-        assert middle(coloured(body, FAMILIES[family].color)).mean() > 0.005
+        assert middle(colored(body, FAMILIES[family].color)).mean() > 0.005
         caption = sheet[y + TILE : y + TILE + CAPTION, x : x + TILE]
         assert 5 < (caption < 128).all(axis=-1).sum() < caption.size / 10, "a name"
     assert (sheet[TILE + CAPTION :, TILE:] == 255).all(), "the last place is empty"

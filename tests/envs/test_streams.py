@@ -18,7 +18,7 @@ def test_numbers_are_uniform_and_uncorrelated():
     assert ((counts - expected) ** 2 / expected).sum() < 100
     for lag in (1, 2, 7):
         assert abs(np.corrcoef(numbers[:, lag:].ravel(), numbers[:, :-lag].ravel())[0, 1]) < 0.01
-        # Neighbouring seeds too.
+        # Neighboring seeds too.
         assert abs(np.corrcoef(numbers[lag:].ravel(), numbers[:-lag].ravel())[0, 1]) < 0.01
 
 
@@ -33,7 +33,7 @@ def test_normal_numbers():
     assert abs((np.abs(normal) < 1.96).mean() - 0.95) < 0.005
 
 
-def test_a_stream_does_not_depend_on_its_neighbours():
+def test_a_stream_does_not_depend_on_its_neighbors():
     alone, together = Streams(1), Streams(5)
     alone.seed(np.array([0]), np.array([9], np.uint64))
     together.seed(np.arange(5), np.arange(7, 12, dtype=np.uint64))

@@ -201,9 +201,9 @@ def test_a_mix_is_each_body_alone(mix):
 def test_padding_is_zero_and_its_actions_do_nothing(mix):
     mix.reset(seed=0)
     actions = random_actions(mix, 1)[0]
-    state = mix.get_state()
+    state = mix.state_dict()
     first = mix.step(np.where(mix.action_mask, actions, 0))
-    mix.set_state(state)
+    mix.load_state_dict(state)
     second = mix.step(np.where(mix.action_mask, actions, np.nan))
     assert_same(first[:4], second[:4])
     limbs = first[0].reshape(mix.num_envs, -1, FEATURES)
@@ -260,10 +260,10 @@ def test_a_saved_state_goes_on_to_the_bit(bodies):
     env.reset(seed=0)
     for action in actions[:20]:
         env.step(action)
-    state = env.get_state()
+    state = env.state_dict()
     twins = [copy.deepcopy(env), pickle.loads(pickle.dumps(env)), env]
     traces = [[x for action in actions[20:] for x in twin.step(action)[:4]] for twin in twins]
-    env.set_state(state)
+    env.load_state_dict(state)
     traces.append([x for action in actions[20:] for x in env.step(action)[:4]])
     for other in traces[1:]:
         assert_same(traces[0], other)
@@ -272,11 +272,11 @@ def test_a_saved_state_goes_on_to_the_bit(bodies):
 def test_a_state_of_other_bodies_is_refused():
     arm = sgrl.make_vec("3d_humanoid_7_left_arm", 2)
     with pytest.raises(gymnasium.error.ResetNeeded, match="call reset"):
-        arm.get_state()
+        arm.state_dict()
     arm.reset(seed=0)
     for name, num_envs in (("3d_humanoid_7_left_arm", 3), ("3d_humanoid_7_right_arm", 2)):
         with pytest.raises(ValueError, match="other bodies or another number of environments"):
-            sgrl.make_vec(name, num_envs).set_state(arm.get_state())
+            sgrl.make_vec(name, num_envs).load_state_dict(arm.state_dict())
 
 
 def test_returned_arrays_are_the_callers():
@@ -382,7 +382,7 @@ def test_every_start_can_be_turned_the_same_way():
     env.reset(seed=0)
     for _ in range(5):
         env.step(np.zeros(env.action_space.shape))
-        fresh = env.get_state()["episode_steps"] == 0
+        fresh = env.state_dict()["episode_steps"] == 0
         qpos = np.array([env.get_data(row).qpos for row in np.flatnonzero(fresh)]).reshape(-1, 46)
         assert np.abs(qpos[:, 6]).max(initial=0) < 0.2
         assert qpos[:, 3].min(initial=1) > 0.9

@@ -40,7 +40,7 @@ VELOCITIES = slice(9, 15)
 AXES = slice(15, 24)
 SCALARS = slice(24, 41)
 ANGLES = slice(24, 27)
-"""Of hinges x, y, z, in radians."""
+"""Angles of the hinges x, y and z, in radians."""
 SCALED_ANGLES = slice(27, 36, 3)
 """Within the hinge's range, 0 at its low limit and 1 at its high."""
 LOW_LIMITS = slice(28, 36, 3)
@@ -124,11 +124,11 @@ def angle_scale(body: Morphology) -> tuple[NDArray[np.float64], NDArray[np.float
 
 
 def mirrored(flat: NDArray[np.float32], mirror: Mirror) -> NDArray[np.float32]:
-    """Of flat observations (..., limbs * 41) of a body those of its mirror image."""
+    """The mirror image of flat observations (..., limbs * 41) of a body."""
     limbs = flat.reshape(*flat.shape[:-1], -1, FEATURES)[..., mirror.sources, :]
     factors, offsets = _mirror_map(mirror)
-    seen: NDArray[np.float32] = (limbs * factors + offsets).reshape(flat.shape)
-    return seen
+    image: NDArray[np.float32] = (limbs * factors + offsets).reshape(flat.shape)
+    return image
 
 
 @lru_cache(maxsize=1024)

@@ -29,9 +29,9 @@ class Start:
     qpos: Array | None = None
     """(num_envs, nq): start exactly there."""
     qvel: Array | None = None
-    """(num_envs, nv): zero where only `qpos` is given."""
+    """(num_envs, nv): zero where there is only `qpos`."""
     levels: Array | None = None
-    """(num_envs, 6): those of the disturbances, NaN for one that is not given."""
+    """(num_envs, 6): those of the disturbances, NaN where the environment's own level holds."""
 
 
 RANDOM_START = Start()
@@ -50,22 +50,22 @@ def parse_options(
     for key in options:
         if key not in _KNOWN:
             raise ValueError(f"unknown reset option {key!r}; known are {', '.join(_KNOWN)}")
-    given = {key: options[key] for key in _KNOWN if options.get(key) is not None}
-    if "qvel" in given and "qpos" not in given:
+    chosen = {key: options[key] for key in _KNOWN if options.get(key) is not None}
+    if "qvel" in chosen and "qpos" not in chosen:
         raise ValueError("reset option 'qvel' goes with 'qpos'; give both")
-    if "yaw" in given and "qpos" in given:
+    if "yaw" in chosen and "qpos" in chosen:
         raise ValueError("reset options 'yaw' and 'qpos' both set the orientation; give one")
-    if "qpos" in given and action_dim is None:
+    if "qpos" in chosen and action_dim is None:
         raise ValueError(
             "reset option 'qpos' needs environments of one body; bodies of a mix differ in length"
         )
 
-    yaw = _rows(given, "yaw", num_envs, ())
-    target = _rows(given, "target", num_envs, (2,))
+    yaw = _rows(chosen, "yaw", num_envs, ())
+    target = _rows(chosen, "target", num_envs, (2,))
     qpos = qvel = None
-    if action_dim is not None and "qpos" in given:
-        qpos = _rows(given, "qpos", num_envs, (7 + action_dim,))
-        qvel = _rows(given, "qvel", num_envs, (6 + action_dim,))
+    if action_dim is not None and "qpos" in chosen:
+        qpos = _rows(chosen, "qpos", num_envs, (7 + action_dim,))
+        qvel = _rows(chosen, "qvel", num_envs, (6 + action_dim,))
         assert qpos is not None
         norm = np.linalg.norm(qpos[:, 3:7], axis=1, keepdims=True)
         if (norm < 1e-6).any():
@@ -83,31 +83,31 @@ def parse_options(
                 f"reset option 'target': environment {int(np.argmin(gap))} would start on it; "
                 "put the target away from the torso"
             )
-    return Start(yaw, target, qpos, qvel, _levels(given, num_envs))
+    return Start(yaw, target, qpos, qvel, _levels(chosen, num_envs))
 
 
-def _levels(given: Mapping[str, ArrayLike], num_envs: int) -> Array | None:
+def _levels(chosen: Mapping[str, ArrayLike], num_envs: int) -> Array | None:
     """The disturbances among the options."""
-    if given.keys().isdisjoint(NAMES):
+    if chosen.keys().isdisjoint(NAMES):
         return None
     levels = np.full((num_envs, len(NAMES)), np.nan)
     for column, name in enumerate(NAMES):
-        if name in given:
-            check_level(name, given[name])
-            levels[:, column] = _rows(given, name, num_envs, ())
+        if name in chosen:
+            check_level(name, chosen[name])
+            levels[:, column] = _rows(chosen, name, num_envs, ())
     return levels
 
 
 def _rows(
-    given: Mapping[str, ArrayLike], key: str, num_envs: int, shape: tuple[int, ...]
+    chosen: Mapping[str, ArrayLike], key: str, num_envs: int, shape: tuple[int, ...]
 ) -> Array | None:
     """An option as a finite array (num_envs, *shape)."""
-    if key not in given:
+    if key not in chosen:
         return None
     try:
-        value = np.asarray(given[key], np.float64)
+        value = np.asarray(chosen[key], np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"reset option {key!r} must be numbers, not {given[key]!r}") from None
+        raise ValueError(f"reset option {key!r} must be numbers, not {chosen[key]!r}") from None
     if value.shape not in (shape, (num_envs, *shape)):
         each = f" or {(num_envs, *shape)}" if num_envs > 1 else ""
         raise ValueError(f"reset option {key!r} must have shape {shape}{each}, not {value.shape}")

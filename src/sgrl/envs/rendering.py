@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 POLE_DISTANCE = 60.0
 """Metres up to which the target itself is drawn."""
 POLE = np.array([0.0, 0.0, 1.5])
-"""From a target on the ground to the top of its pole, metres."""
-TARGET_COLOUR = (0.90, 0.15, 0.20, 1.0)
+"""The way from a target on the ground to the top of its pole, metres."""
+TARGET_COLOR = (0.90, 0.15, 0.20, 1.0)
 CAMERA_DISTANCE = 4.0
 CAMERA_ELEVATION = -18.0
 CAMERA_AZIMUTH = 120.0
@@ -200,7 +200,7 @@ def _connect(
         return
     geom = scene.geoms[scene.ngeom]
     mujoco.mjv_initGeom(
-        geom, kind, np.zeros(3), np.zeros(3), np.zeros(9), np.array(TARGET_COLOUR, np.float32)
+        geom, kind, np.zeros(3), np.zeros(3), np.zeros(9), np.array(TARGET_COLOR, np.float32)
     )
     mujoco.mjv_connector(geom, kind, width, start, end)
     scene.ngeom += 1

@@ -115,7 +115,7 @@ class SB3VecEnv(VecEnv):
         first = self._options[0]
         if any(options.keys() != first.keys() for options in self._options):
             raise ValueError("give each environment the same options, if with other values")
-        return {key: np.stack([own[key] for own in self._options]) for key in first} or None
+        return {key: np.stack([each[key] for each in self._options]) for key in first} or None
 
 
 def _by_env(infos: Mapping[str, Any], num_envs: int) -> list[Info]:

@@ -21,7 +21,8 @@ from sgrl.envs.disturbances import (
     fill_levels,
     parse_levels,
 )
-from sgrl.envs.locomotion import PHYSICS_FIELDS, Array, Locomotion
+from sgrl.envs.kinematics import PHYSICS_FIELDS, Array
+from sgrl.envs.locomotion import Locomotion
 from sgrl.envs.observation import FEATURES
 from sgrl.envs.options import Start, parse_options, parse_seeds
 from sgrl.envs.rendering import FrameRenderer, Window, check_frame_size
@@ -83,7 +84,7 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._levels = parse_levels(disturbances)
         self._factors = NONE[FACTORS]
         self._locomotion, self._row = Locomotion([(self.body, self.task, 1)], self._levels), 0
-        self._locomotion.connect([self._physics()])
+        self._locomotion.kinematics.connect([self._physics()])
         self._renderer: FrameRenderer | None = None
         self._window: Window | None = None
         self._started = False
@@ -127,7 +128,7 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         mujoco.mj_resetData(self.model, self.data)
         self._locomotion.reset(self._row, _ONLY, _repeated(start, self._locomotion.num_envs))
         mujoco.mj_step1(self.model, self.data)
-        self._locomotion.read(self._row)
+        self._locomotion.kinematics.read(self._row)
         self._started = True
         if self.render_mode == "human":
             self.render()
@@ -223,11 +224,11 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.data = mujoco.MjData(self.model)
         mujoco.mj_setState(self.model, self.data, physics, _STATE)
         self._locomotion = Locomotion([(self.body, self.task, 1)], self._levels)
-        self._locomotion.connect([self._physics()])
+        self._locomotion.kinematics.connect([self._physics()])
         self._locomotion.load_state_dict(episode)
         mujoco.mj_step1(self.model, self.data)
         self.data.warning.number[:] = warnings  # a simulation that blew up stays one
-        self._locomotion.read(0)
+        self._locomotion.kinematics.read(0)
 
 
 def step_together(
@@ -243,14 +244,14 @@ def step_together(
     checked = [env._checked(action) for env, action in zip(envs, actions, strict=True)]
     locomotion = _joined(envs)
     padded = np.zeros((len(envs), locomotion.max_action_dim))
-    for own, action in zip(padded, checked, strict=True):
-        own[: len(action)] = action
+    for index, action in enumerate(checked):
+        padded[index, : len(action)] = action
     clipped = checked_actions(padded)
-    before = locomotion.heading_and_xy()
+    before = locomotion.kinematics.heading_and_xy()
     motors, _ = locomotion.motors(clipped)
     diverged = np.array(list(map_physics(LocomotionEnv._step_physics, envs, motors)))
     for row in range(len(envs)):
-        locomotion.read(row)
+        locomotion.kinematics.read(row)
     result = locomotion.compute_rewards(clipped, before, diverged)
     limbs = np.empty((len(envs), locomotion.max_limbs, FEATURES), np.float32)
     locomotion.observe(limbs)
@@ -277,11 +278,11 @@ def _joined(envs: Sequence[LocomotionEnv]) -> Locomotion:
         none = NONE[None]
         levels = np.concatenate([none if env._levels is None else env._levels for env in envs])
     joined = Locomotion([(env.body, env.task, 1) for env in envs], levels)
-    joined.connect([env._physics() for env in envs])
+    joined.kinematics.connect([env._physics() for env in envs])
     episodes = [env._episode() for env in envs]
     joined.load_state_dict(concatenate_states(episodes, joined.max_limbs, joined.max_action_dim))
     for row, env in enumerate(envs):
-        joined.read(row)
+        joined.kinematics.read(row)
         env._locomotion, env._row = joined, row
     return joined
 

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgrl.envs.disturbances import FACTORS, NONE, disturb_batch
-from sgrl.envs.locomotion import PHYSICS_FIELDS, Flags, Locomotion, Rows, StepResult
+from sgrl.envs.kinematics import PHYSICS_FIELDS, Flags, Rows
+from sgrl.envs.locomotion import Locomotion, StepResult
 from sgrl.envs.observation import FEATURES
 from sgrl.envs.options import RANDOM_START, Start
 from sgrl.envs.single import DIVERGENCE_WARNINGS
@@ -93,7 +94,7 @@ class Stepper:
             )
             for part in self.locomotion.parts
         ]
-        self.locomotion.connect(
+        self.locomotion.kinematics.connect(
             [{name: batch.bind(name) for name in PHYSICS_FIELDS} for batch in self.batches]
         )
         self._controls = [batch.bind("ctrl") for batch in self.batches]
@@ -135,7 +136,7 @@ class Stepper:
         if self._ended is not None and self._ended.any():
             waited = self._ended.copy()
             self._reset(np.flatnonzero(waited), RANDOM_START)
-        before = locomotion.heading_and_xy()
+        before = locomotion.kinematics.heading_and_xy()
         motors, pushed = locomotion.motors(actions, waited)
         for index, local in self._by_body(pushed) if len(pushed) else ():
             self.batches[index].forward(local, stage=_VELOCITY_STAGE)
@@ -173,7 +174,7 @@ class Stepper:
             if news.any():
                 failed[part.rows] |= news.any(axis=1)
                 self._warnings[index] = batch.warning[:, DIVERGENCE_WARNINGS, 1].copy()
-            self.locomotion.read(index)
+            self.locomotion.kinematics.read(index)
         return failed
 
     def _reset(self, rows: Rows, start: Start) -> None:
@@ -184,7 +185,7 @@ class Stepper:
             self.locomotion.reset(index, local, start)
             self._fit_models(index, local)
             batch.forward(local, stage=_VELOCITY_STAGE)
-            self.locomotion.read(index)
+            self.locomotion.kinematics.read(index)
         self.episode_steps[rows] = 0
 
     def _fit_models(self, index: int, local: Rows) -> None:
@@ -229,15 +230,13 @@ class Stepper:
         """Go back to what `state_dict` gave, and write the observations there."""
         self._find_threads()
         self.locomotion.expect(state)
-        for key, own in self.state_dict().items():
+        for key, present in self.state_dict().items():
             shape = np.shape(state[key]) if key in state else None
-            if shape != own.shape:
-                wrong = (
-                    "is missing" if shape is None else f"must have shape {own.shape}, not {shape}"
-                )
+            if shape != present.shape:
+                wrong = f"must have shape {present.shape}, not {shape}"
                 raise ValueError(
                     "this state was taken from other bodies or another number of environments: "
-                    f"{key!r} {wrong}"
+                    f"{key!r} {wrong if key in state else 'is missing'}"
                 )
         ends = np.cumsum([batch.state.size for batch in self.batches])[:-1]
         self.locomotion.load_state_dict(state)
@@ -246,7 +245,7 @@ class Stepper:
             self._fit_models(index, np.arange(batch.nsim))
             batch.state[:] = physics.reshape(batch.state.shape)
             batch.forward(stage=_VELOCITY_STAGE)
-            self.locomotion.read(index)
+            self.locomotion.kinematics.read(index)
         self.episode_steps[:] = state["episode_steps"]
         if self._ended is not None:
             self._ended[:] = state["ended"]

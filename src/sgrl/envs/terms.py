@@ -21,7 +21,7 @@ from sgrl.morphology.task import Health, RewardTerm, Task, TerminationTerm
 Array = NDArray[np.float64]
 
 CONTROL_COST = 0.001
-"""Of the sum of squared actions in a step."""
+"""Reward that the sum of squared actions of a step costs, for each."""
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sgrl.envs.actions import checked_actions
 from sgrl.envs.bounds import MAX_ENVS, MAX_THREADS, checked_episode_steps, whole_number
 from sgrl.envs.disturbances import parse_levels
-from sgrl.envs.locomotion import Flags, Part, Rows
+from sgrl.envs.kinematics import Flags, Part, Rows
 from sgrl.envs.observation import FEATURES
 from sgrl.envs.options import parse_options, parse_seeds
 from sgrl.envs.rendering import FrameRenderer, check_frame_size
@@ -154,11 +154,11 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         if len(actions) != len(self.parts):
             raise ValueError(f"{len(self.parts)} bodies need as many arrays, not {len(actions)}")
         joined = np.zeros(self.action_mask.shape, np.float32)
-        for part, own in zip(self.parts, actions, strict=True):
-            expected = (part.num_envs, part.body.action_dim)
-            if np.shape(own) != expected:
-                raise ValueError(f"{part.body.name} takes actions {expected}, not {np.shape(own)}")
-            joined[part.rows, : part.body.action_dim] = own
+        for part, action in zip(self.parts, actions, strict=True):
+            expected, shape = (part.num_envs, part.body.action_dim), np.shape(action)
+            if shape != expected:
+                raise ValueError(f"{part.body.name} takes actions {expected}, not {shape}")
+            joined[part.rows, : part.body.action_dim] = action
         return joined
 
     def reset(
@@ -232,14 +232,14 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         row = whole_number("the row of an environment", row, 0, self.num_envs - 1)
         return self._stepper.get_data(row)
 
-    def get_state(self) -> dict[str, NDArray[Any]]:
-        """Everything that the coming steps depend on, as arrays; `set_state` goes back to it."""
+    def state_dict(self) -> dict[str, NDArray[Any]]:
+        """Everything that the coming steps depend on, in arrays for `load_state_dict`."""
         if not self._started:
-            raise gymnasium.error.ResetNeeded("call reset() before get_state()")
+            raise gymnasium.error.ResetNeeded("call reset() before state_dict()")
         return {**self._stepper.state_dict(), "bodies": self._body_names()}
 
-    def set_state(self, state: dict[str, NDArray[Any]]) -> Observations:
-        """Continue, to the bit, from where `get_state` was taken; returns the observations."""
+    def load_state_dict(self, state: dict[str, NDArray[Any]]) -> Observations:
+        """Continue, to the bit, from where `state_dict` was taken; returns the observations."""
         if not np.array_equal(state.get("bodies", ()), self._body_names()):
             raise ValueError(
                 "this state was taken from other bodies or another number of environments"
@@ -253,7 +253,7 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         return np.array([part.body.name for part in self.parts])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._settings, self.get_state() if self._started else None)
+        return _restore, (self._settings, self.state_dict() if self._started else None)
 
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
         """A frame (height, width, 3) of each environment."""
@@ -295,5 +295,5 @@ def _restore(
 ) -> LocomotionVectorEnv:
     env = LocomotionVectorEnv(**settings)
     if state is not None:
-        env.set_state(state)
+        env.load_state_dict(state)
     return env

@@ -253,15 +253,15 @@ class Morphology:
         for removed in names:
             gone = body.limb(removed)
             moved = {}
-            shortening = 0.0
+            lowered = 0.0
             for child in body.limbs:
                 if child.parent == gone.name:
                     # The child's anchor goes to where the removed limb's anchor was.
                     pos = _sub(_add(gone.pos, gone.anchor), child.anchor)
-                    shortening = max(shortening, pos[2] - (gone.pos[2] + child.pos[2]))
+                    lowered = max(lowered, pos[2] - (gone.pos[2] + child.pos[2]))
                     moved[child.name] = replace(child, parent=gone.parent, pos=pos)
             kept = tuple(moved.get(limb.name, limb) for limb in body.limbs if limb is not gone)
-            body = replace(body, limbs=kept).starting_at(body.torso_height - shortening)
+            body = replace(body, limbs=kept).starting_at(body.torso_height - lowered)
         return replace(body, name=name or "~".join((self.name, *names)))
 
     def starting_at(self, torso_height: float) -> Morphology:

@@ -1,4 +1,4 @@
-"""From a body to a MuJoCo model, through `mujoco.MjSpec`."""
+"""The MuJoCo model of a body, through `mujoco.MjSpec`."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from sgrl.morphology.table import body_names, get_body
 
 STEPS = 50
 DECIMALS = 3
-"""Of metres and radians. A difference of 1e-13 at the start grows to at most 1e-6 in 50 steps."""
+"""Digits of metres and radians that count. In 50 steps 1e-13 grows to at most 1e-6."""
 KNOWN = {"4.0.0": "decfd3983b0b36dd"}
 """The digest of each version of MuJoCo that was tried."""
 

@@ -28,7 +28,7 @@ class Graph:
     parents: NDArray[np.int64]
     """(limbs,), -1 for the torso."""
     children: tuple[tuple[int, ...], ...]
-    """Of each limb, in order."""
+    """The limbs' own, in order."""
     depths: NDArray[np.int64]
     """(limbs,): edges between a limb and the torso."""
     levels: tuple[NDArray[np.int64], ...]
@@ -37,8 +37,8 @@ class Graph:
     """(limbs, 3): a limb's rank in the tree's pre-order, and in the in-order and
     post-order of its left-child right-sibling binary tree."""
     relations: NDArray[np.float64]
-    """(limbs, limbs, 3), from row to column: personalised PageRank over the graph with
-    self-loops, symmetric normalised Laplacian, shortest path / number of limbs."""
+    """(limbs, limbs, 3), from row to column: personalized PageRank over the graph with
+    self-loops, symmetric normalized Laplacian, shortest path / number of limbs."""
 
 
 @lru_cache(maxsize=1024)

@@ -40,9 +40,9 @@ class Health:
     max_tilt: float = math.inf
     """Radians between the torso's z axis and the vertical."""
     max_size: float = math.inf
-    """For every coordinate of the state but xy on the ground."""
+    """Bound of every coordinate of the state but xy on the ground."""
     min_motion: float = -math.inf
-    """For the sum of squared velocities; less is squatting still."""
+    """Bound of the sum of squared velocities; less is squatting still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class RewardTerm:
     name: str
     """What it earned is reported in `info` as `reward_<name>`."""
     function: Callable[[Any], Array]
-    """From a `sgrl.envs.StepState` to (num_envs,)."""
+    """Takes a `sgrl.envs.StepState` and returns (num_envs,)."""
     weight: float | Callable[[Task], float] = 1.0
     """A number, or what reads it from the task of a body."""
 
@@ -63,7 +63,7 @@ class TerminationTerm:
 
     name: str
     function: Callable[[Any], Array]
-    """From a `sgrl.envs.StepState` to (num_envs,)."""
+    """Takes a `sgrl.envs.StepState` and returns (num_envs,)."""
     low: float | Callable[[Health], float] = -math.inf
     """A number, or what reads it from the bounds of a body."""
     high: float | Callable[[Health], float] = math.inf
@@ -81,7 +81,7 @@ class Task:
     """Every position coordinate starts within this much of its rest, uniformly."""
     velocity_noise: float
     normal_velocity_noise: bool = False
-    """Whether velocities start normal with that spread rather than uniform within it."""
+    """Whether it is the standard deviation of normal velocities, not the bound of uniform ones."""
     target_distance: tuple[float, float] = FAR_TARGET
     """Metres to a new target."""
     targets_follow: bool = False

@@ -70,10 +70,10 @@ class LocalCollector:
         return Step(obs, actions, rewards, next_obs, final_obs, terminated, done, extras)
 
     def state_dict(self) -> dict[str, Any]:
-        return self.env.get_state()
+        return self.env.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.obs = self.env.set_state(dict(state))
+        self.obs = self.env.load_state_dict(dict(state))
 
     def close(self) -> None:
         self.env.close()

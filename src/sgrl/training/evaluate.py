@@ -202,7 +202,7 @@ def _continue_with(
     make: Callable[[int], LocomotionVectorEnv],
 ) -> tuple[LocomotionVectorEnv, NDArray[np.float32]]:
     """The chosen copies (copies,) of one body as an environment of their own, and what they see."""
-    state = env.get_state()
+    state = env.state_dict()
     names = state.pop("bodies")
     # Each array has the same share for every copy, though not always in a dimension of its own.
     own = {
@@ -210,7 +210,7 @@ def _continue_with(
         for key, value in state.items()
     }
     smaller = make(int(chosen.sum()))
-    return smaller, smaller.set_state({**own, "bodies": names})
+    return smaller, smaller.load_state_dict({**own, "bodies": names})
 
 
 def eval_command(

@@ -14,7 +14,7 @@ import trimesh
 import viser
 from numpy.typing import NDArray
 
-from sgrl.envs.rendering import TARGET_COLOUR
+from sgrl.envs.rendering import TARGET_COLOR
 from sgrl.viewer.limb_colors import Colors, to_bytes
 from sgrl.viewer.robot import Place, Robot
 
@@ -29,7 +29,7 @@ CELL = (196, 203, 211)
 SECTION = (160, 169, 180)
 SECTION_SIZE = 5.0
 """Metres between the strong lines on the ground; the weak ones are one metre apart."""
-TARGET = np.round(255 * np.array(TARGET_COLOUR[:3])).astype(np.uint8)
+TARGET = np.round(255 * np.array(TARGET_COLOR[:3])).astype(np.uint8)
 TRAIL = (45, 105, 190)
 POLE_HEIGHT = 1.6
 ARROW = (0.6, 1.5)
