@@ -14,15 +14,15 @@ import csv
 from pathlib import Path
 
 from sgrl.models.methods import make_policy
-from sgrl.models.set import PRESETS, SetConfig
+from sgrl.models.set import PRESETS, SETConfig
 from sgrl.training.loop import train
 from sgrl.training.run import Run
 from sgrl.training.settings import TrainSettings
 
 SIZES = {
     "fast": PRESETS["fast"],
-    "wide": SetConfig(embedding=64, hidden=128, matrix_hidden=96),
-    "deep": SetConfig(layers=2),
+    "wide": SETConfig(embedding=64, hidden=128, matrix_hidden=96),
+    "deep": SETConfig(layers=2),
     "paper": PRESETS["paper"],
 }
 

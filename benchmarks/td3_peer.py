@@ -37,8 +37,8 @@ from torch import Tensor, nn
 import sgrl
 from sgrl.algorithms.td3_config import TD3Config
 from sgrl.models.batch import LimbBatch
-from sgrl.models.mlp import mlp
 from sgrl.models.monolithic import MonolithicConfig
+from sgrl.models.network import mlp
 from sgrl.morphology import Morphology, get_body
 from sgrl.training.evaluate import Acts, evaluate, random_policy
 from sgrl.training.loop import train

@@ -129,7 +129,7 @@ def test_rows_may_each_have_their_own_matrix() -> None:
 def test_frames_bring_a_direction_onto_x(kind: str) -> None:
     directions = np.array([[0.3, -2.0, 5.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
     given = directions if kind == "numpy" else torch.from_numpy(directions)
-    turns = np.asarray(symmetry.turn_onto_x(given))
+    turns = np.asarray(symmetry.rotation_onto_x(given))
     assert all(symmetry.is_in_group(turn) for turn in turns)
     np.testing.assert_allclose(np.linalg.det(turns), 1.0)
     length = math.hypot(0.3, 2.0)
@@ -147,7 +147,7 @@ def test_turned_and_shifted_states_are_the_same_body_elsewhere() -> None:
     data.qpos[3:7] /= np.linalg.norm(data.qpos[3:7])
     data.qvel[:] = rng.standard_normal(model.nv)
     shift = np.array([3.0, -7.0])
-    turned.qpos[:], turned.qvel[:] = symmetry.turn_state(data.qpos, data.qvel, 0.7)
+    turned.qpos[:], turned.qvel[:] = symmetry.rotate_state(data.qpos, data.qvel, 0.7)
     turned.qpos[:] = symmetry.shift_state(turned.qpos, shift)
     for each in (data, turned):
         mujoco.mj_step1(model, each)

@@ -165,10 +165,10 @@ def _transform_flat(flat: Any, matrix: Any) -> Any:
     return turned.reshape(flat.shape)
 
 
-def turn_onto_x(direction: Any) -> Any:
+def rotation_onto_x(direction: Any) -> Any:
     """(..., 3, 3): the turn about the vertical that brings (..., 3) above or onto the x axis.
 
-    This is how a frame is entered: `transform(batch, turn_onto_x(batch.target))` is the
+    This is how a frame is entered: `transform(batch, rotation_onto_x(batch.target))` is the
     batch as seen by one who faces the target. A vertical direction has no such turn and
     gets the identity.
     """
@@ -184,7 +184,7 @@ def turn_onto_x(direction: Any) -> Any:
     return matrix
 
 
-def turn_state(qpos: Array, qvel: Array, angle: float) -> tuple[Array, Array]:
+def rotate_state(qpos: Array, qvel: Array, angle: float) -> tuple[Array, Array]:
     """A MuJoCo state of a body turned about the world's vertical axis, by `angle` radians.
 
     The free joint's place, orientation and linear velocity turn; its angular velocity is in

@@ -10,7 +10,7 @@ from sgrl.algorithms.learner import Step
 from sgrl.envs.observation import AXES, FEATURES, TARGET, mirrored
 from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.models.batch import LimbBatch
-from sgrl.models.set import SetConfig
+from sgrl.models.set import SETConfig
 from sgrl.morphology import get_body, mirror_of, resolve_bodies
 
 from .test_ppo import collect, make_ppo
@@ -18,7 +18,7 @@ from .test_ppo import collect, make_ppo
 BODIES = SIDED, EVEN = tuple(
     get_body(name) for name in ("3d_humanoid_8_left_knee", "3d_hopper_5_full")
 )
-SMALL = SetConfig(layers=1, embedding=16, hidden=16, matrix_hidden=16)
+SMALL = SETConfig(layers=1, embedding=16, hidden=16, matrix_hidden=16)
 
 
 @pytest.fixture(autouse=True)

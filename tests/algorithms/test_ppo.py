@@ -14,8 +14,8 @@ from sgrl.algorithms.return_normalizer import ReturnNormalizer
 from sgrl.envs.observation import ANGLES, FEATURES
 from sgrl.models.batch import LimbBatch
 from sgrl.models.monolithic import MonolithicConfig
-from sgrl.models.set import SetConfig
-from sgrl.models.swat import SwatConfig
+from sgrl.models.set import SETConfig
+from sgrl.models.swat import SWATConfig
 from sgrl.morphology import get_body, resolve_bodies
 
 from .made import NoClock, make_learner
@@ -23,7 +23,7 @@ from .test_td3 import Adam
 from .test_toy import BODY, NETWORKS, states
 
 SMALL, LARGE = BODIES = resolve_bodies(("3d_walker_2_right_leg_left_knee", "3d_hopper_5_full"))
-TINY = SetConfig(layers=1, embedding=8, hidden=8, matrix_hidden=8)
+TINY = SETConfig(layers=1, embedding=8, hidden=8, matrix_hidden=8)
 
 
 @pytest.fixture(autouse=True)
@@ -225,7 +225,7 @@ def test_a_survival_bonus_is_added_to_steps_without_a_fall():
 
 
 def test_bodies_share_every_batch_and_every_row_comes_once_an_epoch():
-    network = SwatConfig(layers=1, embedding=8)
+    network = SWATConfig(layers=1, embedding=8)
     ppo = make_ppo(BODIES, network, "swat", envs=3, n_epochs=2, batch_size=12)
     rollout = collect(ppo)
     batches = list(ppo.batches())

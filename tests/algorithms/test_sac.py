@@ -19,7 +19,7 @@ from sgrl.envs.observation import ANGLES, FEATURES, GRAVITY, GRAVITY_DIRECTION, 
 from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.models.batch import LimbBatch, layout_of
 from sgrl.models.monolithic import MonolithicConfig
-from sgrl.models.set import SetConfig
+from sgrl.models.set import SETConfig
 from sgrl.morphology import get_body, mirror_of
 from sgrl.symmetry import rotation, transform
 
@@ -29,7 +29,7 @@ BODY = get_body("3d_walker_2_right_leg_left_knee")
 HOPPER = get_body("3d_hopper_3_shin")
 LOPSIDED = get_body("3d_walker_3_left_leg_right_foot")
 SMALL = {
-    "set": SetConfig(layers=1, embedding=16, hidden=16, matrix_hidden=16),
+    "set": SETConfig(layers=1, embedding=16, hidden=16, matrix_hidden=16),
     "monolithic+tn": MonolithicConfig(hidden=(32, 32), columns="varying", layer_norm=True),
 }
 PLAIN = {"compile": "no", "products": "float32", "critic_width": 32}

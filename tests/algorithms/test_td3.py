@@ -10,14 +10,14 @@ from sgrl.algorithms.td3_config import TD3Config
 from sgrl.envs.observation import FEATURES
 from sgrl.models.batch import LimbBatch
 from sgrl.models.monolithic import MonolithicConfig
-from sgrl.models.set import SetConfig
-from sgrl.models.swat import SwatConfig
+from sgrl.models.set import SETConfig
+from sgrl.models.swat import SWATConfig
 from sgrl.morphology import resolve_bodies
 
 from .made import NoClock, make_learner
 
 SMALL, LARGE = BODIES = resolve_bodies(("3d_walker_2_right_leg_left_knee", "3d_hopper_5_full"))
-TINY = SetConfig(layers=1, embedding=8, hidden=8, matrix_hidden=8)
+TINY = SETConfig(layers=1, embedding=8, hidden=8, matrix_hidden=8)
 
 
 @pytest.fixture(autouse=True)
@@ -160,7 +160,7 @@ class PlaceValues(torch.nn.Module):
 def test_q_per_limb_and_mean(per_limb):
     """A row of 2 limbs and one of 5, values of the limbs known."""
     config = {"gamma": 0.5, "per_limb": per_limb, "policy_delay": 9}
-    td3 = make_td3("swat", BODIES, SwatConfig(layers=1, embedding=8), **config)
+    td3 = make_td3("swat", BODIES, SWATConfig(layers=1, embedding=8), **config)
     td3.critic, td3.target_critic = PlaceValues(0.0, 1.0, 2.0), PlaceValues(10.0, 1.0, 2.0)
     batch = random_transitions(BODIES, [0, 1])
     batch.rewards[:], batch.terminated[:] = torch.tensor([1.0, 2.0]), 0.0
@@ -246,7 +246,7 @@ def test_it_starts_with_random_actions_and_then_owes_updates():
 
 @pytest.mark.parametrize("method", ["set", "swat+hn"])
 def test_a_loaded_state_goes_on_to_the_bit(method):
-    networks = {"set": TINY, "swat+hn": SwatConfig(layers=1, embedding=8)}
+    networks = {"set": TINY, "swat+hn": SWATConfig(layers=1, embedding=8)}
 
     def make(seed):
         torch.manual_seed(seed)
@@ -277,9 +277,9 @@ def test_weights_of_another_method_or_size_are_refused():
     before = td3.weights()
     for other, message in (
         (make_td3("swat", BODIES), "another method or size"),
-        (make_td3("set", BODIES, SetConfig(layers=2)), "another method or size"),
+        (make_td3("set", BODIES, SETConfig(layers=2)), "another method or size"),
         (
-            make_td3("set", BODIES, SetConfig(layers=1, embedding=16)),
+            make_td3("set", BODIES, SETConfig(layers=1, embedding=16)),
             r"another size or body: \S+ is \(\d+,.*not",
         ),
     ):

@@ -7,14 +7,14 @@ import torch
 from sgrl.algorithms.replay import Replay
 from sgrl.envs.observation import ANGLES, FEATURES, GRAVITY, GRAVITY_DIRECTION, HEIGHT, TARGET
 from sgrl.models.monolithic import MonolithicConfig
-from sgrl.models.set import SetConfig
+from sgrl.models.set import SETConfig
 from sgrl.morphology import get_body
 
 from .made import make_learner
 
 BODY = get_body("3d_walker_2_right_leg_left_knee")
 NETWORKS = {
-    "set": SetConfig(layers=1, embedding=32, hidden=32, matrix_hidden=32),
+    "set": SETConfig(layers=1, embedding=32, hidden=32, matrix_hidden=32),
     "monolithic": MonolithicConfig(hidden=(64, 64)),
 }
 

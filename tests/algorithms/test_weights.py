@@ -8,14 +8,14 @@ import torch
 
 from sgrl.algorithms.weights import current_names, load_portable, weights_of
 from sgrl.models.methods import make_actor, make_gaussian_actor
-from sgrl.models.set import SetConfig
+from sgrl.models.set import SETConfig
 from sgrl.morphology import resolve_bodies
 
 from .made import make_learner
 from .test_ppo import collect, learn
 
 BODIES = resolve_bodies(("3d_walker_2_right_leg_left_knee", "3d_hopper_5_full"))
-TINY = SetConfig(layers=1, embedding=8, hidden=8, matrix_hidden=8)
+TINY = SETConfig(layers=1, embedding=8, hidden=8, matrix_hidden=8)
 POLICY = ("actor.", "std.", "normalizer.")
 
 
@@ -119,7 +119,7 @@ def test_a_policy_of_another_size_or_with_statistics_is_refused_by_who_has_none(
     ppo, td3 = make("ppo"), make("td3")
     collect(ppo)
     before = td3.weights()
-    strange = make_learner("ppo", BODIES, network=SetConfig(layers=2))
+    strange = make_learner("ppo", BODIES, network=SETConfig(layers=2))
     with pytest.raises(ValueError, match="another method or size"):
         td3.load_weights(policy_of(strange))
     with pytest.raises(ValueError, match="observations normalized by statistics"):

@@ -7,7 +7,7 @@ import pytest
 from sgrl.envs import LocomotionEnv
 from sgrl.envs.observation import split
 from sgrl.morphology import body_names
-from sgrl.symmetry import rotation, turn_state
+from sgrl.symmetry import rotate_state, rotation
 
 HORIZON = {"hopper": 25, "walker": 25, "humanoid": 25, "cheetah": 15}
 """Steps over which a turned trajectory is compared: contacts make rounding errors grow.
@@ -27,7 +27,7 @@ def test_a_turned_start_gives_the_turned_trajectory(name, angle):
     qpos, qvel = env.data.qpos.copy(), env.data.qvel.copy()
     target = info["target"]
     env.reset(seed=1, options={"qpos": qpos, "qvel": qvel, "target": target})
-    new_qpos, new_qvel = turn_state(qpos, qvel, angle)
+    new_qpos, new_qvel = rotate_state(qpos, qvel, angle)
     twin.reset(
         seed=2,
         options={"qpos": new_qpos, "qvel": new_qvel, "target": turn[:2, :2] @ target},

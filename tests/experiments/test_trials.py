@@ -15,9 +15,9 @@ from sgrl.experiments.budgets import LAPTOP, SMOKE
 from sgrl.experiments.experiment import Evaluation
 from sgrl.experiments.runner import Job, make_job
 from sgrl.experiments.trials import SeriesRecorder, biased, nearest_checkpoint, trial_name
-from sgrl.models.frames import Framed
+from sgrl.models.canonical import Canonicalized
 from sgrl.models.methods import make_actor
-from sgrl.models.normaliser import Normaliser
+from sgrl.models.normalizer import Normalizer
 from sgrl.morphology import get_body
 from sgrl.training.checkpoint import CorruptCheckpointError
 from sgrl.training.evaluate import evaluate, evaluation_seeds, random_policy
@@ -83,14 +83,14 @@ def test_a_long_series_has_a_hundred_points() -> None:
 def test_only_a_heading_can_be_biased(method: str, changes: bool) -> None:
     body = get_body(HOPPER)
     settings = TrainSettings(bodies=(HOPPER,), method=method)
-    policy = TrainedPolicy(make_actor(method), Normaliser(), settings, Path("run"), 0)
+    policy = TrainedPolicy(make_actor(method), Normalizer(), settings, Path("run"), 0)
     observation, _ = sgrl.make_env(body).reset(seed=0)
     other = biased(policy, math.pi)
     difference = np.abs(other.act(observation, body) - policy.act(observation, body)).max()
     assert (difference > 1e-6) == changes
     assert (other is policy) is not changes
     assert biased(policy, 0.0) is policy
-    frames = [one.bias for one in other.actor.modules() if isinstance(one, Framed)]
+    frames = [one.bias for one in other.actor.modules() if isinstance(one, Canonicalized)]
     assert frames == ([math.pi] if changes else [])
 
 

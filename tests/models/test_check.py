@@ -14,11 +14,11 @@ from torch import Tensor, nn
 import sgrl
 from sgrl.models import plugins
 from sgrl.models.batch import LimbBatch
+from sgrl.models.canonical import Canonicalized
 from sgrl.models.certificate import certify
-from sgrl.models.frames import Framed
 from sgrl.models.methods import METHODS, Method, get_method, make_actor, make_critic
 from sgrl.models.network import FLAT_FEATURES, Role
-from sgrl.models.smp import SmpConfig
+from sgrl.models.smp import SMPConfig
 from sgrl.models.states import random_batch
 from sgrl.morphology import Morphology, get_body, resolve_bodies
 
@@ -141,7 +141,7 @@ def test_a_module_s_class_is_a_method_like_ours(module: str, what: str) -> None:
 
 
 def test_a_frame_turns_what_it_sees(module: str) -> None:
-    assert isinstance(make_actor(f"{module}:Mine+hn").network, Framed)
+    assert isinstance(make_actor(f"{module}:Mine+hn").network, Canonicalized)
     rows = certify([f"{module}:Mine", f"{module}:Mine+tn"], BODIES[:1], samples=2)
     kept = {(row.method.partition("+")[2], row.change) for row in rows if row.kept}
     assert kept == {("", "translation"), ("tn", "translation"), ("tn", "rotation")}
@@ -191,8 +191,8 @@ def test_registering_puts_it_into_the_table(table: dict[str, Method]) -> None:
     sgrl.register_method("plain", Method(Sized, fast=Size(1.0), paper=Size(2.0)))
     assert make_actor("plain", "paper").network.factor == 2.0
     assert make_actor("plain", config=Size(3.0)).network.factor == 3.0
-    with pytest.raises(ValueError, match="Sized takes a Size, not a SmpConfig"):
-        make_actor("plain", config=SmpConfig())
+    with pytest.raises(ValueError, match="Sized takes a Size, not a SMPConfig"):
+        make_actor("plain", config=SMPConfig())
 
 
 def test_a_method_for_one_body(table: dict[str, Method]) -> None:

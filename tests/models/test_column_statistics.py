@@ -2,7 +2,7 @@
 
 import torch
 
-from sgrl.models.column_statistics import CLIP, ColumnStatistics, update_statistics
+from sgrl.models.normalizer import CLIP, ColumnStatistics, update_statistics
 
 
 def test_counted_in_parts_they_are_those_of_all_rows() -> None:

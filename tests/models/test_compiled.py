@@ -10,12 +10,12 @@ from torch import Tensor
 from sgrl.models.batch import LimbBatch, layout_of
 from sgrl.models.methods import get_method
 from sgrl.models.network import CRITIC, GAUSSIAN_ACTOR
-from sgrl.models.set import SetConfig
+from sgrl.models.set import SETConfig
 from sgrl.models.states import random_batch
 from sgrl.morphology import resolve_bodies
 
 BODIES = resolve_bodies(("3d_hopper_3_shin", "3d_walker_7_full"))
-TINY = SetConfig(layers=2, embedding=8, hidden=8, matrix=5, matrix_hidden=6)
+TINY = SETConfig(layers=2, embedding=8, hidden=8, matrix=5, matrix_hidden=6)
 
 
 def mixed_batch() -> LimbBatch:

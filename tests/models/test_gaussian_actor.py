@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from sgrl.models.certificate import claims
-from sgrl.models.heads import MAX_LOG_STD, MIN_LOG_STD, GaussianActor
 from sgrl.models.methods import METHODS, make_actor, make_gaussian_actor
+from sgrl.models.network import MAX_LOG_STD, MIN_LOG_STD, GaussianActor
 from sgrl.models.states import random_batch, rollout_batch
 from sgrl.morphology import resolve_bodies
 from sgrl.symmetry import assert_equivariant, measure

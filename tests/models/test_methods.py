@@ -18,7 +18,7 @@ from sgrl.models.methods import (
     make_value,
     parameter_counts,
 )
-from sgrl.models.set import SetConfig
+from sgrl.models.set import SETConfig
 from sgrl.models.states import random_batch, rollout_batch
 from sgrl.morphology import Morphology, body_names, get_body, resolve_bodies
 
@@ -218,7 +218,7 @@ def test_names():
 
 
 def test_a_config_takes_the_place_of_the_preset():
-    small = make_actor("set", config=SetConfig(layers=1, embedding=8, hidden=8, matrix=5))
+    small = make_actor("set", config=SETConfig(layers=1, embedding=8, hidden=8, matrix=5))
     assert sum(p.numel() for p in small.parameters()) < 10_000
 
 
@@ -233,9 +233,9 @@ def test_parameter_counts():
 def test_fields_of_a_config_are_found_under_their_old_names():
     old = {"layers": 1, "embedding": 8, "hidden": 8, "matrix": 5, "whole": True}
     config = make_actor("set", config=old).network.config
-    assert config == SetConfig(layers=1, embedding=8, hidden=8, matrix=5, canonical_positions=True)
+    assert config == SETConfig(layers=1, embedding=8, hidden=8, matrix=5, canonical_positions=True)
 
 
 def test_a_config_of_another_method_is_refused():
-    with pytest.raises(ValueError, match="Swat takes a SwatConfig, not a SetConfig"):
-        make_actor("swat", config=SetConfig())
+    with pytest.raises(ValueError, match="SWAT takes a SWATConfig, not a SETConfig"):
+        make_actor("swat", config=SETConfig())

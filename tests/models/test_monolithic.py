@@ -4,10 +4,9 @@ import pytest
 import torch
 from torch.nn.functional import relu
 
-from sgrl.models.frames import Framed
-from sgrl.models.heads import Actor, Critic, Value
+from sgrl.models.canonical import Canonicalized
 from sgrl.models.monolithic import Monolithic, MonolithicConfig
-from sgrl.models.network import ACTOR, CRITIC, VALUE, Role
+from sgrl.models.network import ACTOR, CRITIC, VALUE, Actor, Critic, Role, Value
 from sgrl.models.states import random_batch, rollout_batch
 from sgrl.morphology import get_body
 from sgrl.symmetry import assert_equivariant, measure
@@ -69,7 +68,7 @@ def test_gradients_reach_every_weight(role: Role) -> None:
 @pytest.mark.parametrize("frame", ["heading", "target"])
 def test_framed_is_monolithic_hn_and_tn(frame) -> None:
     batch = rollout_batch([HOPPER], 4)
-    plain, framed = Actor(make()), Actor(Framed(make(), frame))
+    plain, framed = Actor(make()), Actor(Canonicalized(make(), frame))
     assert measure(plain, batch, group="rotation").error > 1e-2
     assert_equivariant(framed, batch, group="rotation")
     assert measure(framed, batch, group="reflection").error > 1e-2

@@ -18,7 +18,7 @@ from sgrl.experiments.runner import make_job
 from sgrl.models import methods
 from sgrl.models.methods import get_method
 from sgrl.models.plugins import TRUST, Trust, import_named
-from sgrl.models.set import SetConfig
+from sgrl.models.set import SETConfig
 from sgrl.training.loop import train
 from sgrl.training.run import Run
 from sgrl.training.settings import TrainSettings
@@ -223,10 +223,10 @@ def test_a_child_inherits_what_was_trusted(here: Path, marker: Path) -> None:
 def test_reading_settings_imports_nothing(here: Path, marker: Path) -> None:
     (here / "mine.py").write_text(MODULE.format(marker=str(marker)), encoding="utf-8")
     sgrl.trust("mine")
-    settings = TrainSettings(bodies=("3d_hopper_3_shin",), method="mine:Net", network=SetConfig())
+    settings = TrainSettings(bodies=("3d_hopper_3_shin",), method="mine:Net", network=SETConfig())
     read = settings_from_json(settings_to_json(settings))
     assert read.method == "mine:Net"
-    assert read.network["layers"] == SetConfig().layers
+    assert read.network["layers"] == SETConfig().layers
     assert "mine" not in sys.modules
     assert not marker.exists()
 

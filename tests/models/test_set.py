@@ -13,10 +13,10 @@ from sgrl.models.network import ACTOR, CRITIC, VALUE
 from sgrl.models.set import (
     ABLATIONS,
     PRESETS,
+    SET,
     GramLinear,
-    Set,
-    SetConfig,
-    SetLayer,
+    SETConfig,
+    SETLayer,
     ablate,
     rms_norm,
 )
@@ -39,8 +39,8 @@ def test_attention_by_hand(grow):
     torch.testing.assert_close(alpha[0, 0], torch.tensor([[0.25, 0.75], [0.5, 0.5]]))
     values = weighted_values(alpha, v, packing)
     torch.testing.assert_close(values[:, 0], torch.tensor([[8.0], [6.0]]))
-    moved = weighted_vectors(alpha, vectors, packing)
-    torch.testing.assert_close(moved[:, 0], torch.tensor([[0.25, 3.0, 0.0], [0.5, 2.0, 0.0]]))
+    moved = weighted_vectors(alpha, vectors.unsqueeze(2), packing)[:, 0, :, 0]
+    torch.testing.assert_close(moved, torch.tensor([[0.25, 3.0, 0.0], [0.5, 2.0, 0.0]]))
     # A bias of ln 3 on limb 1's attention to itself: a quarter and three quarters.
     bias = torch.tensor([[[[0.0, 0.0], [0.0, math.log(3.0)]]]])
     values = weighted_values(attention_weights(q, k, bias, packing), v, packing)
@@ -51,9 +51,9 @@ def test_one_layer_is_the_equations(grow):
     """Two limbs through one layer, against the equations written out in NumPy."""
     torch.manual_seed(0)
     heads, width, channels = 2, 4, 3
-    config = SetConfig(layers=1, heads=heads, embedding=width, hidden=6, matrix=5)
+    config = SETConfig(layers=1, heads=heads, embedding=width, hidden=6, matrix=5)
     config = replace(config, matrix_hidden=7, gram_hidden=8)
-    layer = SetLayer(config, first=False, last=False).double()
+    layer = SETLayer(config, first=False, last=False).double()
     h = np.random.default_rng(0).normal(size=(2, width))
     vectors = np.random.default_rng(1).normal(size=(2, 3, channels))
     gravity, target = np.array([0.0, 0.0, -1.0]), np.array([0.6, 0.8, 0.0])
@@ -146,7 +146,7 @@ def _turns(seed: int) -> dict[str, torch.Tensor]:
 def test_symmetry(ablation, kept, role):
     torch.manual_seed(0)
     config = PRESETS["fast"] if ablation is None else ablate(PRESETS["fast"], ablation)
-    network = Set(config, role).double()
+    network = SET(config, role).double()
     batch = random_batch(BODIES, 4)
     action = torch.rand(batch.layout.num_limbs, 3, dtype=torch.float64) if role == CRITIC else None
     before = network(batch, action)
@@ -157,7 +157,7 @@ def test_symmetry(ablation, kept, role):
 
 def test_gd_is_blind_to_a_turn_of_the_vectors_alone():
     torch.manual_seed(0)
-    network = Set(ablate(PRESETS["fast"], "gd"), ACTOR).double()
+    network = SET(ablate(PRESETS["fast"], "gd"), ACTOR).double()
     batch = random_batch(BODIES, 4)
     turned = batch.replace(vectors=batch.vectors @ _turns(0)["any"].T)
     assert (network(turned) - network(batch)).abs().max() < 1e-9
@@ -168,7 +168,7 @@ def test_z_does_not_see_the_height():
     batch = random_batch(BODIES, 2)
     raised = batch.replace(scalars=batch.scalars + torch.eye(17)[-1])
     for ablation, blind in (("z", True), ("g", False)):
-        network = Set(ablate(PRESETS["fast"], ablation), ACTOR).double()
+        network = SET(ablate(PRESETS["fast"], ablation), ACTOR).double()
         assert (network(raised) - network(batch)).abs().max().item() < 1e-12 or not blind
         assert (network(raised) - network(batch)).abs().max().item() > 1e-3 or blind
 
@@ -176,7 +176,7 @@ def test_z_does_not_see_the_height():
 def test_torques_follow_the_hinge_axes():
     """An action is the torque on an axis: turn an axis around and it changes its sign."""
     torch.manual_seed(0)
-    network = Set(PRESETS["fast"], ACTOR).double()
+    network = SET(PRESETS["fast"], ACTOR).double()
     batch = random_batch(BODIES)
     h, vectors, fields, _ = network._run(batch, None)
     stacked = torch.cat((vectors, fields), dim=-1)
@@ -190,17 +190,17 @@ def test_torques_follow_the_hinge_axes():
 def test_ablations_are_settings():
     assert set(ABLATIONS) == {"g", "gd", "z", "in_invar", "out_invar"}
     with pytest.raises(ValueError, match="no torque to project"):
-        SetConfig(geometry="scalar")
+        SETConfig(geometry="scalar")
     with pytest.raises(ValueError, match="evenly"):
-        SetConfig(embedding=31)
+        SETConfig(embedding=31)
     with pytest.raises(ValueError, match="room for a channel"):
-        SetConfig(matrix=2)
+        SETConfig(matrix=2)
 
 
 def test_paper_preset_has_the_sizes_of_the_paper():
     config = PRESETS["paper"]
     assert (config.layers, config.heads, config.embedding, config.hidden) == (3, 2, 128, 256)
     assert (config.matrix, config.matrix_hidden, config.gram_hidden) == (32, 512, 512)
-    network = Set(config, ACTOR)
+    network = SET(config, ACTOR)
     batch = random_batch(resolve_bodies(body_names()), dtype=torch.float32)
     assert network(batch).shape == (batch.layout.num_limbs, 3)

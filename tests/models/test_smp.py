@@ -7,16 +7,24 @@ import pytest
 import torch
 
 from sgrl.models.batch import LimbBatch
-from sgrl.models.heads import Actor, Critic, Policy, TwinCritic, Value
-from sgrl.models.network import ACTOR, CRITIC, VALUE
-from sgrl.models.smp import Smp, SmpConfig
+from sgrl.models.network import (
+    ACTOR,
+    CRITIC,
+    VALUE,
+    Actor,
+    Critic,
+    GaussianPolicy,
+    TwinCritic,
+    Value,
+)
+from sgrl.models.smp import SMP, SMPConfig
 from sgrl.models.states import random_batch, rollout_batch
 from sgrl.morphology import body_names, get_body
 
 BODIES = [get_body(name) for name in body_names()]
 FORKED = get_body("3d_walker_4_right_knee_left_foot")
 """torso - right_thigh, torso - left_thigh - left_shin."""
-SMALL = SmpConfig(message=2, up=3, down=(4, 3))
+SMALL = SMPConfig(message=2, up=3, down=(4, 3))
 
 
 def unit(x: np.ndarray) -> np.ndarray:
@@ -37,7 +45,7 @@ def set_weights(module: torch.nn.Module) -> dict[str, np.ndarray]:
 
 def test_one_pass_up_and_down_by_hand() -> None:
     assert FORKED.limb_names == ("torso", "right_thigh", "left_thigh", "left_shin")
-    network = Smp(SMALL, VALUE).double()
+    network = SMP(SMALL, VALUE).double()
     network.up.observe = torch.nn.Linear(2, 3, dtype=torch.float64)
     w = set_weights(network)
     # One row: what the four limbs observe, two numbers each.
@@ -81,12 +89,12 @@ def test_one_pass_up_and_down_by_hand() -> None:
     np.testing.assert_allclose(found[:, 0], golden, rtol=0, atol=1e-9)
 
 
-def make(config: SmpConfig = SmpConfig(), role=ACTOR, seed: int = 0) -> Smp:  # noqa: B008
+def make(config: SMPConfig = SMPConfig(), role=ACTOR, seed: int = 0) -> SMP:  # noqa: B008
     torch.manual_seed(seed)
-    return Smp(config, role).double()
+    return SMP(config, role).double()
 
 
-def influence(config: SmpConfig, changed: str) -> set[str]:
+def influence(config: SMPConfig, changed: str) -> set[str]:
     """The limbs whose output depends on what one limb observes."""
     batch = random_batch([FORKED])
     network = make(config)
@@ -98,18 +106,18 @@ def influence(config: SmpConfig, changed: str) -> set[str]:
 
 def test_messages_reach_every_limb() -> None:
     everyone = set(FORKED.limb_names)
-    assert influence(SmpConfig(), "left_shin") == everyone
-    assert influence(SmpConfig(), "torso") == everyone
+    assert influence(SMPConfig(), "left_shin") == everyone
+    assert influence(SMPConfig(), "torso") == everyone
 
 
 def test_each_direction_can_be_turned_off() -> None:
-    up = SmpConfig(top_down=False)
+    up = SMPConfig(top_down=False)
     assert influence(up, "left_shin") == {"torso", "left_thigh", "left_shin"}
     assert influence(up, "torso") == {"torso"}
-    down = SmpConfig(bottom_up=False)
+    down = SMPConfig(bottom_up=False)
     assert influence(down, "left_shin") == {"left_shin"}
     assert influence(down, "left_thigh") == {"left_thigh", "left_shin"}
-    alone = SmpConfig(bottom_up=False, top_down=False)
+    alone = SMPConfig(bottom_up=False, top_down=False)
     assert influence(alone, "left_thigh") == {"left_thigh"}
 
 
@@ -172,10 +180,10 @@ def test_every_head_gets_gradients_to_every_weight(dtype: torch.dtype) -> None:
     batch = rollout_batch(BODIES, dtype=dtype)
     action = torch.rand(batch.layout.num_limbs, 3, dtype=dtype)
     heads = {
-        Actor(Smp(SmpConfig(), ACTOR)): (),
-        Policy(Smp(SmpConfig(), ACTOR)): (),
-        Value(Smp(SmpConfig(), VALUE)): (),
-        TwinCritic(Critic(Smp(SmpConfig(), CRITIC)), Critic(Smp(SmpConfig(), CRITIC))): (action,),
+        Actor(SMP(SMPConfig(), ACTOR)): (),
+        GaussianPolicy(SMP(SMPConfig(), ACTOR)): (),
+        Value(SMP(SMPConfig(), VALUE)): (),
+        TwinCritic(Critic(SMP(SMPConfig(), CRITIC)), Critic(SMP(SMPConfig(), CRITIC))): (action,),
     }
     for head, rest in heads.items():
         output = head.to(dtype)(batch, *rest)

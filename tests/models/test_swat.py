@@ -5,10 +5,10 @@ import torch
 
 from sgrl.models.batch import layout_of
 from sgrl.models.network import ACTOR, CRITIC
-from sgrl.models.set import Set, SetConfig
+from sgrl.models.set import SET, SETConfig
 from sgrl.models.states import random_batch
 from sgrl.models.structure import MAX_RANKS, RelationBias, TraversalEmbedding
-from sgrl.models.swat import PRESETS, Swat, SwatConfig
+from sgrl.models.swat import PRESETS, SWAT, SWATConfig
 from sgrl.morphology import get_body
 from sgrl.morphology.graph import graph_of
 
@@ -70,7 +70,7 @@ def test_ranks_and_relations_in_the_full_body():
     assert not torch.allclose(own(alone), expected)
 
 
-@pytest.mark.parametrize(("network", "config"), [(Swat, SwatConfig), (Set, SetConfig)])
+@pytest.mark.parametrize(("network", "config"), [(SWAT, SWATConfig), (SET, SETConfig)])
 def test_a_network_that_counts_in_the_full_body(network, config):
     """It is the same on the full body, and another on one that lacks a limb."""
     for body, same in ((WALKER, True), (get_body("3d_walker_6_right_foot"), False)):
@@ -85,7 +85,7 @@ def test_a_network_that_counts_in_the_full_body(network, config):
 def test_only_swat_knows_the_tree(grow, structure):
     """The same observations on a chain and on a star."""
     torch.manual_seed(0)
-    network = Swat(SwatConfig(structure=structure), ACTOR).double()
+    network = SWAT(SWATConfig(structure=structure), ACTOR).double()
     chain = random_batch((grow(5, "chain"),), 3)
     star = chain.replace(layout=layout_of((grow(5, "star"),), [0] * 3))
     difference = (network(chain) - network(star)).abs().max()
@@ -95,7 +95,7 @@ def test_only_swat_knows_the_tree(grow, structure):
 def test_decoder_sees_the_raw_input():
     """With all else in the network silenced, a limb's own input still moves its output."""
     torch.manual_seed(0)
-    network = Swat(SwatConfig(), CRITIC)
+    network = SWAT(SWATConfig(), CRITIC)
     with torch.no_grad():
         network.decoder.weight[:, : network.config.embedding] = 0.0
     batch = random_batch((WALKER,), dtype=torch.float32)
@@ -115,14 +115,14 @@ def test_flat_is_all_that_a_limb_observes():
 
 
 def test_paper_preset_has_the_sizes_of_set():
-    assert PRESETS["paper"] == SwatConfig(layers=3, heads=2, embedding=128, hidden=256)
+    assert PRESETS["paper"] == SWATConfig(layers=3, heads=2, embedding=128, hidden=256)
     with pytest.raises(ValueError, match="evenly"):
-        SwatConfig(embedding=31)
+        SWATConfig(embedding=31)
 
 
 def test_roles_check_the_action():
     batch = random_batch((WALKER,), dtype=torch.float32)
     with pytest.raises(ValueError, match="takes no action"):
-        Swat(SwatConfig(), ACTOR)(batch, torch.zeros(7, 3))
+        SWAT(SWATConfig(), ACTOR)(batch, torch.zeros(7, 3))
     with pytest.raises(ValueError, match="needs the action"):
-        Swat(SwatConfig(), CRITIC)(batch)
+        SWAT(SWATConfig(), CRITIC)(batch)

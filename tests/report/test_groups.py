@@ -7,7 +7,7 @@ from typing import Any
 
 from sgrl.algorithms.ppo_config import PPOConfig
 from sgrl.algorithms.td3_config import TD3Config
-from sgrl.models.set import SetConfig
+from sgrl.models.set import SETConfig
 from sgrl.morphology import resolve_bodies
 from sgrl.report.groups import Group, differing_settings, make_groups, task_of
 from sgrl.report.runs import read_runs
@@ -45,8 +45,8 @@ def test_a_label_names_what_it_needs_and_no_more(tmp_path: Path) -> None:
         {},
         {"config": PPOConfig(n_epochs=7, gae_lambda=0.5)},
         {"method": "swat", "variant": "v2"},
-        {"network": SetConfig(layers=2)},
-        {"network": SetConfig(layers=3)},
+        {"network": SETConfig(layers=2)},
+        {"network": SETConfig(layers=3)},
     ) == [
         f"set · preset sizes · n_epochs {PPOConfig().n_epochs}",
         "set · preset sizes · n_epochs 7",
@@ -58,7 +58,7 @@ def test_a_label_names_what_it_needs_and_no_more(tmp_path: Path) -> None:
 
 def test_sizes_of_the_preset_are_the_same_recorded_or_not(tmp_path: Path) -> None:
     """Runs of before recorded none."""
-    assert labels(tmp_path, {}, {"network": SetConfig()}) == ["set"]
+    assert labels(tmp_path, {}, {"network": SETConfig()}) == ["set"]
 
 
 def test_the_same_method_on_other_bodies_has_the_same_label(tmp_path: Path) -> None:

@@ -47,13 +47,13 @@ def test_a_method_that_is_not_here_is_not_measured(tmp_path: Path) -> None:
 
 
 def test_what_is_measured_is_what_acts(tmp_path: Path) -> None:
-    """A policy as a function of batches, normaliser included, does what it does on observations."""
+    """A policy as a function of batches, normalizer included, does what it does on observations."""
     policy = load_policy(untrained_run(tmp_path)[0].path)
     body = get_body(HOPPERS[0])
     observed, _ = LocomotionVectorEnv(body, 5).reset(seed=1)
     plain = policy.act(observed, body)
-    policy.normaliser.update(3.0 * torch.from_numpy(observed).view(-1, FEATURES) + 1.0)
+    policy.normalizer.update(3.0 * torch.from_numpy(observed).view(-1, FEATURES) + 1.0)
     batch = LimbBatch.from_flat(torch.from_numpy(observed).double(), body)
     acted = batch.layout.actions_to_rows(policy.as_function()(batch)).numpy()
     assert np.abs(acted - policy.act(observed, body)).max() < 1e-5
-    assert np.abs(acted - plain).max() > 1e-3, "the normaliser changes what is seen"
+    assert np.abs(acted - plain).max() > 1e-3, "the normalizer changes what is seen"

@@ -15,7 +15,7 @@ import pytest
 from sgrl.algorithms.replay import Replay
 from sgrl.algorithms.td3 import TD3
 from sgrl.files import SafeFolder
-from sgrl.models.set import SetConfig
+from sgrl.models.set import SETConfig
 from sgrl.training.checkpoint import (
     METADATA,
     WEIGHTS,
@@ -242,7 +242,7 @@ def test_a_checkpoint_of_another_method(run: Path, tiny: Make) -> None:
 def test_starting_from_another_method_or_size(whole: Path, tiny: Make) -> None:
     message = fail(tiny(init_from=whole, method="swat", network=None))
     assert "another method: set, not swat" in message
-    message = fail(tiny(init_from=whole, network=SetConfig(layers=2)))
+    message = fail(tiny(init_from=whole, network=SETConfig(layers=2)))
     assert "are of another method or size" in message
     message = fail(tiny(init_from=whole, network=replace(TINY.network, hidden=9)))  # type: ignore[type-var]
     assert f"cannot start from {whole}: these weights are of another size or body: actor" in message

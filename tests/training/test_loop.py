@@ -17,7 +17,7 @@ from sgrl.algorithms.td3 import TD3
 from sgrl.algorithms.td3_config import TD3Config
 from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.models.methods import METHODS
-from sgrl.models.swat import SwatConfig
+from sgrl.models.swat import SWATConfig
 from sgrl.training.checkpoint import CheckpointWriter, list_checkpoints, read_metadata
 from sgrl.training.loop import Training, train
 from sgrl.training.run import Run, create_run
@@ -220,7 +220,7 @@ def test_a_preset_that_was_changed_since(tiny: Make, monkeypatch: pytest.MonkeyP
     """A run goes on, and others start from it, with the sizes that it was made with."""
     settings = tiny(method="swat", network=None, utd_ratio=0.0, steps=120)
     run = train(settings)
-    other = replace(METHODS["swat"], fast=SwatConfig(layers=1, embedding=16))
+    other = replace(METHODS["swat"], fast=SWATConfig(layers=1, embedding=16))
     monkeypatch.setitem(METHODS, "swat", other)
     train(TrainSettings(resume=run, method="swat", preset="fast", steps=160))
     started = train(replace(settings, init_from=run))

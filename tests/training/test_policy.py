@@ -14,7 +14,7 @@ import torch
 import sgrl
 from sgrl.models.batch import LimbBatch
 from sgrl.models.methods import METHODS
-from sgrl.models.swat import SwatConfig
+from sgrl.models.swat import SWATConfig
 from sgrl.morphology import get_body
 from sgrl.training.checkpoint import (
     WEIGHTS,
@@ -61,7 +61,7 @@ def test_a_preset_that_was_changed_since(tmp_path: Path, monkeypatch: pytest.Mon
     run, _ = untrained_run(tmp_path, method="swat")
     obs = observations(HOPPER)
     expected = load_policy(run.path).act(obs, HOPPER)
-    other = replace(METHODS["swat"], fast=SwatConfig(layers=1, embedding=16))
+    other = replace(METHODS["swat"], fast=SWATConfig(layers=1, embedding=16))
     with monkeypatch.context() as patch:
         patch.setitem(METHODS, "swat", other)
         assert np.array_equal(load_policy(run.path).act(obs, HOPPER), expected)

@@ -15,7 +15,7 @@ from sgrl.algorithms.ppo_config import PPOConfig
 from sgrl.algorithms.td3_config import TD3Config
 from sgrl.models.methods import METHODS, PRESETS, get_method
 from sgrl.models.monolithic import MonolithicConfig
-from sgrl.models.set import SetConfig
+from sgrl.models.set import SETConfig
 from sgrl.morphology import get_body
 from sgrl.training.command import parse_settings
 from sgrl.training.settings import (
@@ -68,7 +68,7 @@ def test_sizes_of_a_method_of_your_own_are_not(monkeypatch: pytest.MonkeyPatch) 
 def test_a_start_from_other_weights_takes_their_sizes(tiny: Make) -> None:
     source, asked = resolve_settings(tiny()), tiny(network=None)
     assert started_from(asked, source).network == plain(TINY.network)
-    for change in ({"network": SetConfig()}, {"method": "swat"}, {"preset": "paper"}):
+    for change in ({"network": SETConfig()}, {"method": "swat"}, {"preset": "paper"}):
         given = replace(asked, **change)
         assert started_from(given, source) == given
 

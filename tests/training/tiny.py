@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from sgrl.algorithms.td3_config import TD3Config
-from sgrl.models.set import SetConfig
+from sgrl.models.set import SETConfig
 from sgrl.training.checkpoint import WEIGHTS, list_checkpoints
 from sgrl.training.run import Run
 from sgrl.training.settings import TrainSettings
@@ -26,7 +26,7 @@ TINY = TrainSettings(
     log_every=40,
     checkpoint_every=100,
     config=TD3Config(batch_size=8, learning_starts=100, utd_ratio=0.1),
-    network=SetConfig(layers=1, embedding=8, hidden=8, matrix=6, matrix_hidden=8),
+    network=SETConfig(layers=1, embedding=8, hidden=8, matrix=6, matrix_hidden=8),
 )
 
 EXTERNAL = replace(

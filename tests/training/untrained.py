@@ -8,14 +8,14 @@ import torch
 
 from sgrl.algorithms.learner import Learner
 from sgrl.envs.vector import LocomotionVectorEnv
-from sgrl.models.set import SetConfig
+from sgrl.models.set import SETConfig
 from sgrl.training.checkpoint import Checkpoint, write_checkpoint
 from sgrl.training.learners import make_learner
 from sgrl.training.run import Run, create_run
 from sgrl.training.settings import TrainSettings, resolve_settings
 
 HOPPER, WALKER = "3d_hopper_3_shin", "3d_walker_2_right_leg_left_knee"
-TINY = SetConfig(layers=1, embedding=16, hidden=16, matrix=6, matrix_hidden=8)
+TINY = SETConfig(layers=1, embedding=16, hidden=16, matrix=6, matrix_hidden=8)
 
 
 def untrained_run(

@@ -17,8 +17,8 @@ from torch.nn import functional
 
 from sgrl.envs.observation import NUM_SCALARS, NUM_VECTORS, POSITION
 from sgrl.models.batch import BatchLayout, LimbBatch
-from sgrl.models.column_statistics import ColumnStatistics
-from sgrl.models.frames import in_frame
+from sgrl.models.canonical import canonicalize
+from sgrl.models.normalizer import ColumnStatistics
 from sgrl.morphology import Morphology
 from sgrl.morphology.families import family_of
 
@@ -87,7 +87,7 @@ class FlatCritic(nn.Module):
 
     def _limbs(self, batch: LimbBatch) -> Tensor:
         """(limbs, 22): what varies of each limb, in the target frame."""
-        seen = in_frame(batch, "target")
+        seen = canonicalize(batch, "target")
         height = seen.scalars[:, NUM_SCALARS - 1 :]
         return torch.cat((seen.vectors.flatten(1), seen.scalars[:, :3], height), dim=1)
 

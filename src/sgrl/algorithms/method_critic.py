@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from sgrl.models.batch import LimbBatch
-from sgrl.models.heads import TwinCritic
+from sgrl.models.network import TwinCritic
 
 
 class MethodCritic(nn.Module):

@@ -34,7 +34,7 @@ from sgrl.algorithms.weights import current_names, load_portable, load_weights, 
 from sgrl.envs.observation import FEATURES
 from sgrl.models.batch import LimbBatch
 from sgrl.models.methods import make_policy, make_value
-from sgrl.models.normaliser import Normaliser
+from sgrl.models.normalizer import Normalizer
 
 RETURNS = "return_normalizer."
 """What the names of the statistics of returns begin with among the weights."""
@@ -64,7 +64,7 @@ class PPO(Learner):
         how: dict[str, Any] = {"bodies": setup.bodies, "config": setup.network}
         self.policy = make_policy(setup.method, setup.preset, **how).to(self.device)
         self.value = make_value(setup.method, setup.preset, **how).to(self.device)
-        self.normalizer = Normaliser().to(self.device)
+        self.normalizer = Normalizer().to(self.device)
         self.normalizes = True
         """Whether statistics of observations are counted; not under a policy that has none."""
         self.return_normalizer = ReturnNormalizer(self.bodies)

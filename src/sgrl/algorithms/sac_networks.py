@@ -25,10 +25,9 @@ from sgrl.algorithms.sac_config import SACConfig
 from sgrl.algorithms.speed import Speed, autocast
 from sgrl.algorithms.weights import load_portable, load_weights, weights_of
 from sgrl.envs.observation import FEATURES
-from sgrl.models.column_statistics import ColumnStatistics, update_statistics
 from sgrl.models.methods import make_gaussian_actor, make_twin_critic
 from sgrl.models.network import NUM_HINGES
-from sgrl.models.normaliser import Normaliser
+from sgrl.models.normalizer import ColumnStatistics, Normalizer, update_statistics
 
 REPORT_EVERY = 10
 """Updates of the actor between two that are reported: to work out norms of gradients takes time."""
@@ -71,7 +70,7 @@ class SACNetworks:
         shared = [one for one in self.critic.modules() if isinstance(one, ColumnStatistics)]
         self.target_critic = copy.deepcopy(self.critic, {id(one): one for one in shared})
         self.target_critic.requires_grad_(False)
-        self.normalizer = Normaliser().to(self.device)
+        self.normalizer = Normalizer().to(self.device)
         # A network that normalizes its columns itself would see them change under its hands.
         own = any(isinstance(module, ColumnStatistics) for module in self.actor.modules())
         self._normalizes = not own

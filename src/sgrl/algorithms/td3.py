@@ -31,7 +31,7 @@ from sgrl.algorithms.weights import current_names, load_portable, load_weights, 
 from sgrl.envs.observation import FEATURES
 from sgrl.models.batch import LimbBatch
 from sgrl.models.methods import make_actor, make_twin_critic
-from sgrl.models.normaliser import Normaliser
+from sgrl.models.normalizer import Normalizer
 
 
 class TD3(Learner):
@@ -52,7 +52,7 @@ class TD3(Learner):
         self.critic = make_twin_critic(setup.method, setup.preset, **how).to(self.device)
         self.target_actor = copy.deepcopy(self.actor).requires_grad_(False)
         self.target_critic = copy.deepcopy(self.critic).requires_grad_(False)
-        self.normalizer: Normaliser | None = None
+        self.normalizer: Normalizer | None = None
         """Statistics of a policy that another algorithm began, which stay as they are."""
         self._start_optimizers()
         self.replay = Replay(
@@ -230,12 +230,12 @@ class TD3(Learner):
         """The modules that take over these weights, with a new normalizer if they have one."""
         parts: dict[str, nn.Module] = {"actor": self.actor, "critic": self.critic}
         if any(name.startswith("normalizer.") for name in weights):
-            parts["normalizer"] = Normaliser().to(self.device)
+            parts["normalizer"] = Normalizer().to(self.device)
         return parts
 
     def _take(self, parts: Mapping[str, nn.Module]) -> None:
         normalizer = parts.get("normalizer")
-        self.normalizer = normalizer if isinstance(normalizer, Normaliser) else None
+        self.normalizer = normalizer if isinstance(normalizer, Normalizer) else None
 
     def state_dict(self) -> dict[str, Any]:
         return {

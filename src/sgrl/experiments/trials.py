@@ -19,7 +19,7 @@ from sgrl.experiments.results import SERIES_COLUMNS, Curve, Results, Series, Tri
 from sgrl.experiments.runner import Job
 from sgrl.experiments.statistics import mean_and_error
 from sgrl.files import writable
-from sgrl.models.frames import Framed, with_bias
+from sgrl.models.canonical import Canonicalized, with_heading_bias
 from sgrl.training.checkpoint import (
     WEIGHTS,
     CorruptCheckpointError,
@@ -123,11 +123,11 @@ def _try(policy: TrainedPolicy, job: Job, evaluation: Evaluation, budget: Budget
 
 def biased(policy: TrainedPolicy, bias: float) -> TrainedPolicy:
     """A policy whose headings are off by so many radians; itself if it looks at no heading."""
-    frames = [one.frame for one in policy.actor.modules() if isinstance(one, Framed)]
+    frames = [one.frame for one in policy.actor.modules() if isinstance(one, Canonicalized)]
     if not bias or "heading" not in frames:
         return policy
-    actor: Any = with_bias(policy.actor, bias)
-    return TrainedPolicy(actor, policy.normaliser, policy.settings, policy.run, policy.checkpoint)
+    actor: Any = with_heading_bias(policy.actor, bias)
+    return TrainedPolicy(actor, policy.normalizer, policy.settings, policy.run, policy.checkpoint)
 
 
 class SeriesRecorder:

@@ -46,10 +46,10 @@ def weighted_values(alpha: Tensor, v: Tensor, packing: Packing) -> Tensor:
 
 
 def weighted_vectors(alpha: Tensor, x: Tensor, packing: Packing) -> Tensor:
-    """sum_j alpha_ij x_j, each head of all numbers (limbs, n): (limbs, heads, n)."""
+    """sum_j alpha_ij x_j, each head of all vectors (limbs, 3, m): (limbs, heads, 3, m)."""
     bins, heads, size, _ = alpha.shape
-    found = alpha.flatten(1, 2) @ packing.pack(x)
-    return packing.unpack(found.view(bins, heads, size, -1).transpose(1, 2))
+    found = alpha.flatten(1, 2) @ packing.pack(x.flatten(1))
+    return packing.unpack(found.view(bins, heads, size, *x.shape[1:]).transpose(1, 2))
 
 
 class Packing:

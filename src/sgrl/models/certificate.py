@@ -37,9 +37,9 @@ from sgrl.symmetry import (
     TOLERANCES,
     measure,
     relative_error,
+    rotate_state,
     rotation,
     shift_state,
-    turn_state,
 )
 
 Change = Literal["translation", "rotation", "reflection", "tilt"]
@@ -309,7 +309,7 @@ def paired_rollouts(
         for env in envs:
             env.model.opt.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     first, _ = run.reset(seed=seed)
-    qpos, qvel = turn_state(run.data.qpos, run.data.qvel, angle)
+    qpos, qvel = rotate_state(run.data.qpos, run.data.qvel, angle)
     target = rotation(angle)[:2, :2] @ run.target
     second, _ = twin.reset(options={"qpos": qpos, "qvel": qvel, "target": target})
 
@@ -321,7 +321,7 @@ def paired_rollouts(
             actions = batch.layout.actions_to_rows(actor(batch)).numpy()
         action_gap = max(action_gap, float(np.abs(actions[0] - actions[1]).max()))
         observations = [env.step(action)[0] for env, action in zip(envs, actions, strict=True)]
-        expected, _ = turn_state(run.data.qpos, run.data.qvel, angle)
+        expected, _ = rotate_state(run.data.qpos, run.data.qvel, angle)
         # A quaternion and its negative are one orientation.
         expected[3:7] *= np.sign(expected[3:7] @ twin.data.qpos[3:7])
         state_gap = max(state_gap, float(np.abs(expected - twin.data.qpos).max()))

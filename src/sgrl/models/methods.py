@@ -20,15 +20,26 @@ from torch import nn
 
 from sgrl.models import monolithic, swat
 from sgrl.models import set as set_
+from sgrl.models.canonical import Canonicalized, Frame
 from sgrl.models.check import check_method
-from sgrl.models.frames import Frame, Framed
-from sgrl.models.heads import Actor, Critic, GaussianActor, Policy, TwinCritic, Value
 from sgrl.models.monolithic import Monolithic
-from sgrl.models.network import ACTOR, CRITIC, GAUSSIAN_ACTOR, VALUE, Role
+from sgrl.models.network import (
+    ACTOR,
+    CRITIC,
+    GAUSSIAN_ACTOR,
+    VALUE,
+    Actor,
+    Critic,
+    GaussianActor,
+    GaussianPolicy,
+    Role,
+    TwinCritic,
+    Value,
+)
 from sgrl.models.plugins import import_named
-from sgrl.models.set import Set
-from sgrl.models.smp import Smp, SmpConfig
-from sgrl.models.swat import Swat
+from sgrl.models.set import SET
+from sgrl.models.smp import SMP, SMPConfig
+from sgrl.models.swat import SWAT
 from sgrl.morphology import Morphology
 
 Config = Any
@@ -96,7 +107,7 @@ class Method:
                 raise ValueError(f"{name} is made for exactly one body; name it (got {got})")
             arguments.append(bodies[0])
         network = self.network(*arguments)
-        return network if self.frame is None else Framed(network, self.frame)
+        return network if self.frame is None else Canonicalized(network, self.frame)
 
 
 OLD_FIELDS = {"whole": "canonical_positions"}
@@ -131,17 +142,17 @@ def _table() -> dict[str, Method]:
     sets, swats = set_.PRESETS, swat.PRESETS
     unstructured = {name: replace(config, structure=False) for name, config in swats.items()}
     plain = {
-        "swat": _sized(Swat, swats),
-        "amorpheus": _sized(Swat, unstructured),
-        "smp": Method(Smp, SmpConfig()),
+        "swat": _sized(SWAT, swats),
+        "amorpheus": _sized(SWAT, unstructured),
+        "smp": Method(SMP, SMPConfig()),
         "monolithic": Method(
             Monolithic, monolithic.PRESETS["fast"], monolithic.PRESETS["paper"], one_body=True
         ),
     }
-    table = {"set": _sized(Set, sets)}
+    table = {"set": _sized(SET, sets)}
     for name in set_.ABLATIONS:
         ablated = {preset: set_.ablate(config, name) for preset, config in sets.items()}
-        table[f"set-{name}"] = _sized(Set, ablated)
+        table[f"set-{name}"] = _sized(SET, ablated)
     table |= plain
     for name, method in plain.items():
         table |= _framed(name, method)
@@ -222,9 +233,9 @@ def make_gaussian_actor(method: str, preset: str = "fast", **how: Unpack[_How]) 
     return GaussianActor(get_method(method).build(GAUSSIAN_ACTOR, preset, **how))
 
 
-def make_policy(method: str, preset: str = "fast", **how: Unpack[_How]) -> Policy:
-    """`policy(batch)`: mean and log of the spread, (limbs, 3) each."""
-    return Policy(get_method(method).build(ACTOR, preset, **how))
+def make_policy(method: str, preset: str = "fast", **how: Unpack[_How]) -> GaussianPolicy:
+    """`policy(batch)`: mean and log of the standard deviation, (limbs, 3) each."""
+    return GaussianPolicy(get_method(method).build(ACTOR, preset, **how))
 
 
 def make_critic(method: str, preset: str = "fast", **how: Unpack[_How]) -> Critic:

@@ -19,9 +19,8 @@ from torch import Tensor
 
 from sgrl.envs.observation import NUM_SCALARS, NUM_VECTORS
 from sgrl.models.batch import LimbBatch
-from sgrl.models.column_statistics import ColumnStatistics
-from sgrl.models.mlp import mlp
-from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role, std_layer
+from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role, mlp, std_layer
+from sgrl.models.normalizer import ColumnStatistics
 from sgrl.morphology import Morphology
 
 

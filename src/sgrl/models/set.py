@@ -1,10 +1,12 @@
 """SET, the subequivariant transformer: scalars and vectors of limbs that attend to limbs.
 
-Each limb carries invariant scalars `h` (limbs, embedding) and equivariant vectors `Z`
-(limbs, 3, channels), kept with the coordinate in the middle so that mixing channels is one
-matrix product. Vectors meet scalars only through inner products, and scalars meet vectors
-only as factors, so turning or mirroring all vectors about the vertical turns or mirrors
-`Z` and leaves `h` alone. The ablations are settings of `SetConfig`, not other networks.
+Each of n limbs carries scalars h (n, width), which no rotation of the world changes, and C vectors
+Z (n, 3, C), which rotate with it, as gravity g and the target direction d do, gd (n, 3, 2). Vectors
+meet scalars only in inner products, scalars meet vectors only as factors, and O^T O = 1: so every h
+is invariant and every Z equivariant under rotations and reflections that leave g alone.
+
+Beside each line stands the label of its equation in the paper; docs/explanation/set.md lists them
+and says where code and text differ. The ablations are settings of `SETConfig`, not other networks.
 """
 
 from __future__ import annotations
@@ -17,33 +19,26 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sgrl.envs.observation import NUM_SCALARS, NUM_VECTORS
-from sgrl.models.attention import (
-    LOGIT_GAIN,
-    attention_weights,
-    weighted_values,
-    weighted_vectors,
-)
+from sgrl.models.attention import LOGIT_GAIN, attention_weights, weighted_values, weighted_vectors
 from sgrl.models.batch import BatchLayout, LimbBatch
-from sgrl.models.mlp import OUTPUT_GAIN, RECTIFIED, initialize, linear
-from sgrl.models.network import LimbNetwork, Role, std_layer
+from sgrl.models.network import (
+    OUTPUT_GAIN,
+    RECTIFIED,
+    LimbNetwork,
+    Role,
+    initialize,
+    linear,
+    std_layer,
+)
 from sgrl.models.structure import RelationBias, TraversalEmbedding
 
 AXES = slice(3, 6)
-"""The hinge axes among the six vectors of a limb."""
+"""The hinge axes x, y and z among the six vectors of a limb."""
 
 
 @dataclass(frozen=True)
-class SetConfig:
-    """Sizes and ablations of SET.
-
-    The sizes of `fast`, the default, are chosen for a CPU by what learns per second and by the
-    cost of an update (docs/results/curves.md). Four fifths of the cost of `paper` are products with
-    the 512 hidden units of the MLPs around its matrices of 32 x 32, which grow with the square of
-    the channels. A small network pays for the number of its operations instead: a second layer
-    costs as much as the first, twice the width half as much again. So `fast` has one layer, no
-    hidden layer between inner products and embedding, and 12 channels (with fewer, PyTorch
-    would multiply the small matrices by a slow path).
-    """
+class SETConfig:
+    """Sizes and ablations of SET; the defaults are the preset `fast`."""
 
     layers: int = 1
     """Rounds of attention."""
@@ -85,29 +80,31 @@ class SetConfig:
             raise ValueError("without vectors there is no torque to project; set output='direct'")
 
     @property
+    def has_vectors(self) -> bool:
+        """Whether limbs carry vectors at all."""
+        return self.geometry == "vector"
+
+    @property
     def num_fields(self) -> int:
         """Vectors that all limbs share: gravity, target, both or none."""
-        if self.geometry == "scalar":
-            return 0
-        return (self.gravity == "vector") + (self.target == "vector")
+        return self.has_vectors * ((self.gravity == "vector") + (self.target == "vector"))
 
     @property
     def channels(self) -> int:
-        """Vectors that a limb carries."""
+        """C, the vectors that a limb carries."""
         return self.matrix - self.num_fields
 
     @property
     def scalar_inputs(self) -> int:
         """Numbers among a limb's scalars at the input, without the action."""
-        geometry = 3 * NUM_VECTORS * (self.geometry == "scalar")
-        fields = 3 * (self.gravity == "scalar") + 3 * (self.target == "scalar")
-        return NUM_SCALARS - (not self.height) + geometry + fields
+        fields = 3 * ((self.gravity == "scalar") + (self.target == "scalar"))
+        return NUM_SCALARS - (not self.height) + fields + 3 * NUM_VECTORS * (not self.has_vectors)
 
 
 PRESETS = {
-    "fast": SetConfig(),
-    "many": SetConfig(embedding=64, hidden=128, matrix_hidden=64, canonical_positions=True),
-    "paper": SetConfig(
+    "fast": SETConfig(),
+    "many": SETConfig(embedding=64, hidden=128, matrix_hidden=64, canonical_positions=True),
+    "paper": SETConfig(
         layers=3,
         heads=2,
         embedding=128,
@@ -132,13 +129,13 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 """What the paper's ablations change."""
 
 
-def ablate(config: SetConfig, name: str) -> SetConfig:
+def ablate(config: SETConfig, name: str) -> SETConfig:
     """The config with one of the paper's ablations."""
     return replace(config, **ABLATIONS[name])
 
 
 class GramLinear(nn.Linear):
-    """A linear map of the inner products of m vectors, each pair once."""
+    """E^T E of m vectors E (n, 3, m), each pair once, to (n, outputs)."""
 
     entries: Tensor
 
@@ -152,54 +149,45 @@ class GramLinear(nn.Linear):
         self.register_buffer("entries", (entries + entries.mT).flatten(1), persistent=False)
 
     def forward(self, E: Tensor) -> Tensor:
-        """From vectors (n, 3, m) to (n, outputs)."""
-        gram = (E.unsqueeze(-1) * E.unsqueeze(-2)).sum(1)
+        # As a sum over coordinates, which the compiler fuses, where it would not E.mT @ E.
+        gram = (E.unsqueeze(-1) * E.unsqueeze(-2)).sum(1)  # [Z, g, d]^T [Z, g, d]
         return functional.linear(gram.flatten(1), self.weight @ self.entries, self.bias)
 
 
 class Invariants(nn.Module):
-    """s = relu(W h + b + sigma([Z, g, d]^T [Z, g, d])): all of eq:M but its last linear map.
+    """s = relu(W h + b + sigma_m([Z, g, d]^T [Z, g, d])): eq:M up to its last linear map."""
 
-    The mixing m = Z W of the paper has no weights of its own: the inner products of [Z W, g, d]
-    are a linear map of those of [Z, g, d], and sigma begins with one.
-    """
-
-    def __init__(self, config: SetConfig) -> None:
+    def __init__(self, config: SETConfig) -> None:
         super().__init__()
-        width = config.embedding
+        width, vectors, hidden = config.embedding, config.matrix, config.gram_hidden
         self.read = linear(width, width, 1.0)
-        self.gram_in: GramLinear | None = None
-        if config.geometry == "scalar":
-            return
-        if config.gram_hidden is None:
-            self.gram_out: nn.Linear = GramLinear(config.matrix, width, 1.0, bias=False)
-        else:
-            self.gram_in = GramLinear(config.matrix, config.gram_hidden, RECTIFIED, bias=True)
-            self.gram_out = linear(config.gram_hidden, width, 1.0, bias=False)
+        self.gram_in: nn.Linear | None = None
+        self.gram_out: nn.Linear | None = None
+        if config.has_vectors and hidden is None:
+            self.gram_out = GramLinear(vectors, width, 1.0, bias=False)
+        elif config.has_vectors and hidden is not None:
+            self.gram_in = GramLinear(vectors, hidden, RECTIFIED, bias=True)
+            self.gram_out = linear(hidden, width, 1.0, bias=False)
 
-    def forward(self, h: Tensor, E: Tensor | None) -> Tensor:
-        """From scalars (n, width) and [Z, g, d] (n, 3, m) to (n, width)."""
-        if E is None:
+    def forward(self, h: Tensor, E: Tensor) -> Tensor:
+        """(n, width) from scalars (n, width) and [Z, g, d] (n, 3, m)."""
+        if self.gram_out is None:
             return torch.relu(self.read(h))
         gram = E if self.gram_in is None else torch.relu(self.gram_in(E))
         return torch.relu(self.read(h) + self.gram_out(gram))
 
 
 def rms_norm(Z: Tensor) -> Tensor:
-    """Z / sqrt(1 + the mean square length of its vectors): (n, 3, C).
-
-    One number per limb, the same whichever way they point: short ones stay as they are, long ones
-    come out with a mean square length of 1 and their proportions.
-    """
+    """Z / sqrt(1 + mean square length of its vectors): one invariant number for each limb."""
     return Z * (1 + Z.square().sum((1, 2), keepdim=True) / Z.shape[-1]).rsqrt()
 
 
-class SetLayer(nn.Module):
+class SETLayer(nn.Module):
     """One round: limbs attend to limbs, then each works on its own; both on both streams."""
 
-    def __init__(self, config: SetConfig, *, first: bool, last: bool) -> None:
+    def __init__(self, config: SETConfig, *, first: bool, last: bool) -> None:
         super().__init__()
-        width = config.embedding
+        width, matrix, channels = config.embedding, config.matrix, config.channels
         self.heads, self.hidden_units = config.heads, config.hidden
         self.invariants = Invariants(config)
         # No biases: a key's never changes a softmax, a value's only adds to all limbs alike,
@@ -207,37 +195,34 @@ class SetLayer(nn.Module):
         self.qkv = linear(width, 3 * width, 1.0, bias=False)
         with torch.no_grad():
             self.qkv.weight[: 2 * width] *= LOGIT_GAIN
-        related = config.structure and first
-        self.relations = (
-            RelationBias(config.heads, canonical_positions=config.canonical_positions)
-            if related
-            else None
-        )
+        self.relations: RelationBias | None = None
+        if config.structure and first:
+            positions = config.canonical_positions
+            self.relations = RelationBias(config.heads, canonical_positions=positions)
         self.out = linear(width, width, 1.0, bias=False)
         self.norm = nn.LayerNorm(width)
         self.feed_forward = linear(config.hidden, width, 1.0, bias=False)
         self.feed_forward_norm = nn.LayerNorm(width)
-        units = config.hidden
-        has_vectors = config.geometry == "vector"
-        if has_vectors:
-            self.move = linear(config.heads * config.matrix, config.channels, 1.0, bias=False)
-        # The last layer leaves this to the actor's read-out, which has a matrix of its own. Q and V
-        # are read off inner products of the vectors as attention leaves them.
+        self.move: nn.Linear | None = None
         self.matrix: nn.Linear | None = None
-        if has_vectors and not last:
+        units = config.hidden
+        if config.has_vectors:
+            self.move = linear(config.heads * matrix, channels, 1.0, bias=False)
+        # The last layer leaves M to the actor's read-out, which has one of its own. Q and V are
+        # read off inner products of the vectors as attention leaves them.
+        if config.has_vectors and not last:
             # M adds up `matrix` vectors; their sum should be as long as one of them.
-            entries, gain = config.matrix * config.channels, config.matrix**-0.5
+            entries, gain = matrix * channels, matrix**-0.5
             self.matrix = linear(config.matrix_hidden, entries, gain, bias=False)
             units += config.matrix_hidden
-        # The first layers of both feed-forward blocks are one product.
-        self.hidden = linear(width, units, RECTIFIED)
+        self.hidden = linear(width, units, RECTIFIED)  # the first layers of both blocks
 
     def forward(
-        self, h: Tensor, Z: Tensor | None, gd: Tensor, layout: BatchLayout
-    ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Scalars (n, width), vectors (n, 3, C) and attention (bins, heads, size, size)."""
-        E = None if Z is None else torch.cat((Z, gd), -1)  # [Z, g, d]
-        s = self.invariants(h, E)  # eq:M
+        self, h: Tensor, Z: Tensor, gd: Tensor, layout: BatchLayout
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Scalars h, vectors Z and attention alpha (bins, heads, size, size)."""
+        E = torch.cat((Z, gd), -1)  # [Z, g, d]: (n, 3, m)
+        s = self.invariants(h, E)  # eq:M up to its last linear map
         q, k, v = self.qkv(s).view(len(h), 3, self.heads, -1).unbind(1)  # q_i, k_i, v_i
         bias = None if self.relations is None else self.relations(layout)
         alpha = attention_weights(q, k, bias, layout.packing)  # alpha_ij
@@ -245,61 +230,55 @@ class SetLayer(nn.Module):
         h = self.norm(h + self.out(av.flatten(1)))  # eq:h
         hidden = torch.relu(self.hidden(h))
         h = self.feed_forward_norm(h + self.feed_forward(hidden[:, : self.hidden_units]))
-        if Z is None or E is None:
-            return h, None, alpha
-        aE = weighted_vectors(alpha, E.flatten(1), layout.packing)  # sum_j alpha_ij [Z_j, g, d]
-        aE = aE.view(len(h), self.heads, 3, -1).transpose(1, 2)
-        Z = Z + self.move(aE.flatten(2))  # eq:mz
+        if self.move is None:
+            return h, Z, alpha
+        aE = weighted_vectors(alpha, E, layout.packing)  # sum_j alpha_ij [Z_j, g, d]
+        Z = Z + self.move(aE.transpose(1, 2).flatten(2))  # eq:mz
         if self.matrix is not None:
-            M = self.matrix(hidden[:, self.hidden_units :]).view(len(h), E.shape[-1], -1)
-            Z = Z + torch.cat((Z, gd), -1) @ M  # as eq:readout does
+            M = self.matrix(hidden[:, self.hidden_units :]).view(len(h), E.shape[-1], -1)  # eq:M
+            Z = Z + torch.cat((Z, gd), -1) @ M  # eq:subGMN
         return h, rms_norm(Z), alpha
 
 
-class Set(LimbNetwork):
+class SET(LimbNetwork):
     """The subequivariant transformer in any role."""
 
-    def __init__(self, config: SetConfig, role: Role) -> None:
+    has_attention = True
+
+    def __init__(self, config: SETConfig, role: Role) -> None:
         super().__init__(role)
         self.config = config
-        width = config.embedding
+        width, matrix, positions = config.embedding, config.matrix, config.canonical_positions
         self.embed = linear(config.scalar_inputs + role.action_inputs, width, 1.0)
-        traversals = (
-            TraversalEmbedding(width, canonical_positions=config.canonical_positions)
-            if config.structure
-            else None
-        )
-        self.traversals = traversals
-        self.has_vectors = config.geometry == "vector"
-        if self.has_vectors:
+        self.traversals: TraversalEmbedding | None = None
+        if config.structure:
+            self.traversals = TraversalEmbedding(width, canonical_positions=positions)
+        if config.has_vectors:
             self.embed_vectors = linear(NUM_VECTORS, config.channels, 1.0, bias=False)
         self.layers = nn.ModuleList(
-            SetLayer(config, first=layer == 0, last=layer == config.layers - 1)
+            SETLayer(config, first=layer == 0, last=layer == config.layers - 1)
             for layer in range(config.layers)
         )
         self.invariants = Invariants(config)
         self.projects = role.gives_action and config.output == "projected"
         # A torque adds up `matrix` vectors; it should be no longer for more of them.
-        outputs, gain = (
-            (config.matrix, 2 * config.matrix**-0.5) if self.projects else (role.means, 1.0)
-        )
+        outputs, gain = (matrix, 2 * matrix**-0.5) if self.projects else (role.means, 1.0)
         self.hidden = linear(width, config.matrix_hidden, RECTIFIED)
         self.read_out = linear(config.matrix_hidden, outputs, gain * OUTPUT_GAIN)
         self.read_std = std_layer(config.matrix_hidden) if role.gives_std else None
 
     def forward(self, batch: LimbBatch, action: Tensor | None = None) -> Tensor:
-        """(limbs, role.outputs), not squashed."""
+        """(limbs, role.outputs), before tanh."""
         h, Z, gd, _ = self._run(batch, action)
-        E = None if Z is None else torch.cat((Z, gd), -1)
+        E = torch.cat((Z, gd), -1)  # [Z, g, d]
         hidden = torch.relu(self.hidden(self.invariants(h, E)))
         out: Tensor = self.read_out(hidden)  # of a critic Q
-        if self.projects and E is not None:
-            T = (E * out.unsqueeze(1)).sum(-1)  # eq:readout, where sigma_M and W_T end in one map
+        if self.projects:
+            T = (E * out.unsqueeze(1)).sum(-1)  # eq:readout, its M W_T one linear map
             out = (batch.vectors[:, AXES] * T.unsqueeze(1)).sum(-1)  # eq:action
         if self.read_std is None:
             return out
-        # Of the hidden units, which are invariant, so the standard deviation is too.
-        return torch.cat((out, self.read_std(hidden)), dim=-1)
+        return torch.cat((out, self.read_std(hidden)), dim=-1)  # invariant, as hidden is
 
     def attention(self, batch: LimbBatch, action: Tensor | None = None) -> list[Tensor]:
         """Attention of each layer, (rows, heads, max_limbs, max_limbs), to look at."""
@@ -308,8 +287,8 @@ class Set(LimbNetwork):
 
     def _run(
         self, batch: LimbBatch, action: Tensor | None
-    ) -> tuple[Tensor, Tensor | None, Tensor, list[Tensor]]:
-        """Scalars, vectors and [g, d] after all layers, and the attention of each."""
+    ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+        """h, Z and [g, d] after all layers, and the attention of each."""
         h, Z, gd = self._inputs(batch, action)
         alphas = []
         for layer in self.layers:
@@ -317,25 +296,22 @@ class Set(LimbNetwork):
             alphas.append(alpha)
         return h, Z, gd, alphas
 
-    def _inputs(
-        self, batch: LimbBatch, action: Tensor | None
-    ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Scalars (limbs, width), vectors (limbs, 3, C) and fields (limbs, 3, 0 to 2)."""
+    def _inputs(self, batch: LimbBatch, action: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """h, Z and [g, d] before all layers."""
         self.check_action(action)
         config = self.config
-        scalars = [batch.scalars if config.height else batch.scalars[:, :-1]]  # eq:z
+        scalars = [batch.scalars if config.height else batch.scalars[:, :-1]]  # eq:z, height last
         fields: list[Tensor] = []
         for i, kind in enumerate((config.gravity, config.target)):
             (fields if kind == "vector" else scalars).append(batch.fields[..., i])
-        Z = None
-        if self.has_vectors:
-            Z = rms_norm(self.embed_vectors(batch.squashed.mT))
+        gd = torch.stack(fields, -1) if fields else batch.fields[..., :0]
+        Z = batch.squashed.mT  # Z^(0) of eq:z, positions relative to the torso: (n, 3, 6)
+        if config.has_vectors:
+            Z = rms_norm(self.embed_vectors(Z))
         else:
             scalars.append(batch.squashed.flatten(1))
+            Z = Z[..., :0]
         if action is not None:
             scalars.append(action)
         h = self.embed(torch.cat(scalars, dim=-1))
-        if self.traversals is not None:
-            h = h + self.traversals(batch.layout)
-        gd = torch.stack(fields, -1) if fields else batch.fields[..., :0]
-        return h, Z, gd
+        return h if self.traversals is None else h + self.traversals(batch.layout), Z, gd

@@ -25,12 +25,11 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from sgrl.models.batch import BatchLayout, LimbBatch
-from sgrl.models.mlp import linear, mlp
-from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role, std_layer
+from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role, linear, mlp, std_layer
 
 
 @dataclass(frozen=True)
-class SmpConfig:
+class SMPConfig:
     """Sizes of SMP; the defaults are the published ones."""
 
     message: int = 32
@@ -45,10 +44,10 @@ class SmpConfig:
     """Whether messages go down; without, a limb knows nothing of its parents."""
 
 
-class Smp(LimbNetwork):
+class SMP(LimbNetwork):
     """One pass up and down the tree, then a decision of each limb."""
 
-    def __init__(self, config: SmpConfig, role: Role) -> None:
+    def __init__(self, config: SMPConfig, role: Role) -> None:
         super().__init__(role)
         self.config = config
         own = FLAT_FEATURES + role.action_inputs
@@ -102,7 +101,7 @@ class Smp(LimbNetwork):
 class _Up(nn.Module):
     """The module that sends messages up: observation and children's messages to one message."""
 
-    def __init__(self, inputs: int, config: SmpConfig) -> None:
+    def __init__(self, inputs: int, config: SMPConfig) -> None:
         super().__init__()
         self.observe = linear(inputs, config.up, 1.0)
         # Together one layer on (own, children's messages); apart, the first runs for all

@@ -15,13 +15,20 @@ from torch import Tensor, nn
 
 from sgrl.models.attention import LOGIT_GAIN, attention_weights, weighted_values
 from sgrl.models.batch import BatchLayout, LimbBatch
-from sgrl.models.mlp import OUTPUT_GAIN, RECTIFIED, linear
-from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role, std_layer
+from sgrl.models.network import (
+    FLAT_FEATURES,
+    OUTPUT_GAIN,
+    RECTIFIED,
+    LimbNetwork,
+    Role,
+    linear,
+    std_layer,
+)
 from sgrl.models.structure import RelationBias, TraversalEmbedding
 
 
 @dataclass(frozen=True)
-class SwatConfig:
+class SWATConfig:
     """Sizes of SWAT; the defaults are the preset `fast`, of SET's widths and one layer more."""
 
     layers: int = 2
@@ -44,16 +51,16 @@ class SwatConfig:
 
 
 PRESETS = {
-    "fast": SwatConfig(),
-    "many": SwatConfig(embedding=64, hidden=128, canonical_positions=True),
-    "paper": SwatConfig(layers=3, heads=2, embedding=128, hidden=256),
+    "fast": SWATConfig(),
+    "many": SWATConfig(embedding=64, hidden=128, canonical_positions=True),
+    "paper": SWATConfig(layers=3, heads=2, embedding=128, hidden=256),
 }
 
 
-class SwatLayer(nn.Module):
+class SWATLayer(nn.Module):
     """One round of attention and a feed-forward block, each with its norm after it."""
 
-    def __init__(self, config: SwatConfig, *, first: bool) -> None:
+    def __init__(self, config: SWATConfig, *, first: bool) -> None:
         super().__init__()
         width = config.embedding
         self.heads = config.heads
@@ -84,10 +91,12 @@ class SwatLayer(nn.Module):
         return h, alpha
 
 
-class Swat(LimbNetwork):
+class SWAT(LimbNetwork):
     """SWAT, or Amorpheus, in any role."""
 
-    def __init__(self, config: SwatConfig, role: Role) -> None:
+    has_attention = True
+
+    def __init__(self, config: SWATConfig, role: Role) -> None:
         super().__init__(role)
         self.config = config
         inputs, width = FLAT_FEATURES + role.action_inputs, config.embedding
@@ -99,7 +108,7 @@ class Swat(LimbNetwork):
         )
         self.traversals = traversals
         self.layers = nn.ModuleList(
-            SwatLayer(config, first=layer == 0) for layer in range(config.layers)
+            SWATLayer(config, first=layer == 0) for layer in range(config.layers)
         )
         self.decoder = linear(width + inputs, config.hidden, RECTIFIED)
         self.read_out = linear(config.hidden, role.means, OUTPUT_GAIN)

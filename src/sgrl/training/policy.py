@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from sgrl.algorithms.weights import current_names, load_portable
 from sgrl.envs.observation import FEATURES, split
 from sgrl.models.batch import LimbBatch
-from sgrl.models.heads import Actor
 from sgrl.models.methods import make_actor
-from sgrl.models.normaliser import Normaliser
+from sgrl.models.network import Actor
+from sgrl.models.normalizer import Normalizer
 from sgrl.models.plugins import TRUST
 from sgrl.morphology import Morphology, get_body
 from sgrl.training.checkpoint import (
@@ -40,7 +40,7 @@ class TrainedPolicy:
     def __init__(
         self,
         actor: Actor,
-        normaliser: Normaliser,
+        normalizer: Normalizer,
         settings: TrainSettings,
         run: Path,
         checkpoint: int,
@@ -55,7 +55,7 @@ class TrainedPolicy:
         self.is_best = False
         """Whether it is the best that evaluations found while it was trained."""
         self.actor = actor.eval().requires_grad_(False)
-        self.normaliser = normaliser.eval()
+        self.normalizer = normalizer.eval()
         weight = next(actor.parameters())
         self._device, self._dtype = weight.device, weight.dtype
 
@@ -78,7 +78,7 @@ class TrainedPolicy:
         # Not inference_mode: what layouts compute is kept, and a training in this process may
         # need it later for its gradients.
         with torch.no_grad():
-            batch = LimbBatch.from_flat(self.normaliser(tensor), body)
+            batch = LimbBatch.from_flat(self.normalizer(tensor), body)
             actions = batch.layout.actions_to_rows(self.actor(batch))
         result = actions.cpu().numpy().astype(np.float32, copy=False)
         return result.reshape(*observed.shape[:-1], body.action_dim)
@@ -86,8 +86,8 @@ class TrainedPolicy:
     def as_function(self, dtype: torch.dtype = torch.float64) -> Callable[[LimbBatch], Tensor]:
         """A copy of it in another precision: from batches, as observed, to actions (limbs, 3)."""
         actor = copy.deepcopy(self.actor).to(dtype)
-        scale = split(self.normaliser.scale.to(self._device, dtype), 1)
-        shift = split(self.normaliser.shift.to(self._device, dtype), 1)
+        scale = split(self.normalizer.scale.to(self._device, dtype), 1)
+        shift = split(self.normalizer.shift.to(self._device, dtype), 1)
 
         def act(batch: LimbBatch) -> Tensor:
             vectors = batch.vectors * scale.vectors
@@ -154,11 +154,11 @@ def make_policy(
         bodies=settings.morphologies(),
         config=settings.network,
     )
-    normaliser = Normaliser()
-    parts: dict[str, nn.Module] = {"actor": actor, "normalizer": normaliser}
+    normalizer = Normalizer()
+    parts: dict[str, nn.Module] = {"actor": actor, "normalizer": normalizer}
     load_portable(parts, weights, optional=("normalizer",))
     device = settings.device
-    return TrainedPolicy(actor.to(device), normaliser.to(device), settings, run, checkpoint)
+    return TrainedPolicy(actor.to(device), normalizer.to(device), settings, run, checkpoint)
 
 
 def act_on_one_thread() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -110,21 +110,17 @@ class PolicyDriver(Driver):
     """A trained policy; robots of different bodies make one batch."""
 
     def __init__(self, policy: TrainedPolicy) -> None:
-        from sgrl.models.frames import Framed
         from sgrl.models.methods import get_method
-        from sgrl.models.set import Set
-        from sgrl.models.swat import Swat
 
         self.name = policy.run.resolve().name
         self.details = f"{policy.method}, {policy.checkpoint:,} steps"
         self.trained_on = policy.bodies
         self.actor = policy.actor
-        self.normaliser = policy.normaliser
-        network = self.actor.network
-        self._frame = network if isinstance(network, Framed) else None
-        self._network = network.network if isinstance(network, Framed) else network
+        self.normalizer = policy.normalizer
         self.takes_any_body = not get_method(policy.method).one_body
-        self.has_attention = isinstance(self._network, Set | Swat)
+        network: Any = self.actor.network
+        self._network = network
+        self.has_attention = getattr(network, "has_attention", False)
 
     def act(self, robots: Sequence[Driven]) -> list[Array]:
         """The actor's own actions, without noise."""
@@ -139,23 +135,17 @@ class PolicyDriver(Driver):
         ]
 
     def attention(self, robots: Sequence[Driven]) -> list[Array]:
-        """The mean over layers, heads and the limbs that listen."""
+        """The mean over layers, heads and the limbs that attend."""
         import torch
 
-        from sgrl.models.frames import in_frame
-        from sgrl.models.set import Set
-        from sgrl.models.swat import Swat
-
-        if not isinstance(self._network, Set | Swat):
+        if not self.has_attention:
             return super().attention(robots)
         with torch.no_grad():
-            batch = self._batch(robots)
-            if self._frame is not None:
-                batch = in_frame(batch, self._frame.frame, self._frame.bias)
-            heard = torch.stack(self._network.attention(batch)).mean(dim=(0, 2)).cpu().numpy()
+            layers = self._network.attention(self._batch(robots))
+            weights = torch.stack(layers).mean(dim=(0, 2)).cpu().numpy()
         return [
-            weights[:limbs, :limbs].mean(axis=0).astype(np.float32)
-            for weights, limbs in zip(heard, (r.body.num_limbs for r in robots), strict=True)
+            own[:limbs, :limbs].mean(axis=0).astype(np.float32)
+            for own, limbs in zip(weights, (r.body.num_limbs for r in robots), strict=True)
         ]
 
     def _batch(self, robots: Sequence[Driven]) -> LimbBatch:
@@ -171,7 +161,7 @@ class PolicyDriver(Driver):
         for row, robot in zip(rows, robots, strict=True):
             row[: len(robot.observation)] = robot.observation
         weight = next(self.actor.parameters())
-        observed = self.normaliser(torch.from_numpy(rows).to(weight))
+        observed = self.normalizer(torch.from_numpy(rows).to(weight))
         row_body = np.array([owners[id(robot.body)] for robot in robots])
         return LimbBatch.from_padded(observed, tuple(bodies.values()), row_body)
 

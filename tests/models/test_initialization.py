@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sgrl.models.batch import LimbBatch
-from sgrl.models.frames import Framed, in_frame
+from sgrl.models.canonical import Canonicalized, canonicalize
 from sgrl.models.methods import METHODS, PRESETS, get_method, make_actor, make_critic
 from sgrl.models.states import rollout_batch
 from sgrl.morphology import Morphology, body_names, resolve_bodies
@@ -86,8 +86,8 @@ def test_attention_is_neither_even_nor_on_one_limb(
     for seed in range(SEEDS):
         torch.manual_seed(seed)
         network, seen = make(method, preset).network, batch
-        if isinstance(network, Framed):
-            network, seen = network.network, in_frame(batch, network.frame)
+        if isinstance(network, Canonicalized):
+            network, seen = network.network, canonicalize(batch, network.frame)
         action = torch.rand(layout.num_limbs, 3) * 2 - 1 if make is make_critic else None
         with torch.no_grad():
             layers = network.attention(seen, action)

@@ -16,7 +16,7 @@ from sgrl.envs.observation import (
 )
 from sgrl.models.batch import LimbBatch
 from sgrl.models.methods import make_policy
-from sgrl.models.normaliser import SMALLEST_SPREAD, Normaliser
+from sgrl.models.normalizer import SMALLEST_STD, Normalizer
 from sgrl.morphology import get_body
 from sgrl.symmetry import rotation
 
@@ -32,16 +32,16 @@ def limbs(count, seed=0):
 
 def test_without_statistics_nothing_changes():
     observed = limbs(10).reshape(2, -1)
-    assert torch.equal(Normaliser()(observed), observed)
+    assert torch.equal(Normalizer()(observed), observed)
 
 
 def test_scalars_are_centred_and_vectors_only_shortened():
     parts = [limbs(30, seed=1), limbs(70, seed=2)]
-    normaliser = Normaliser()
+    normalizer = Normalizer()
     for part in parts:
-        normaliser.update(part)
+        normalizer.update(part)
     seen = torch.cat(parts)
-    scaled = normaliser.double()(seen.reshape(20, -1)).reshape(100, FEATURES)
+    scaled = normalizer.double()(seen.reshape(20, -1)).reshape(100, FEATURES)
 
     scalars = scaled[:, ANGLES.stop :]
     assert torch.allclose(scalars.mean(dim=0), torch.zeros(14).double(), atol=1e-5)
@@ -55,18 +55,18 @@ def test_scalars_are_centred_and_vectors_only_shortened():
 
 
 def test_what_never_varied_is_not_blown_up():
-    normaliser = Normaliser()
-    normaliser.update(torch.ones(50, FEATURES))
+    normalizer = Normalizer()
+    normalizer.update(torch.ones(50, FEATURES))
     other = torch.ones(1, FEATURES)
     other[:, HEIGHT] += 0.3
-    assert torch.allclose(normaliser(other)[:, HEIGHT], torch.tensor(0.3 / SMALLEST_SPREAD))
+    assert torch.allclose(normalizer(other)[:, HEIGHT], torch.tensor(0.3 / SMALLEST_STD))
 
 
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_a_policy_behind_it_keeps_its_symmetry(mirrored):
-    normaliser, policy = Normaliser(), make_policy("set").double()
-    normaliser.update(limbs(200, seed=3))
-    normaliser.double()
+    normalizer, policy = Normalizer(), make_policy("set").double()
+    normalizer.update(limbs(200, seed=3))
+    normalizer.double()
     observed = limbs(4 * BODY.num_limbs, seed=4)
     observed[:, GRAVITY] = torch.tensor([0.0, 0.0, -1.0]).double()
     observed[:, TARGET] = torch.tensor([0.6, 0.8, 0.0]).double()
@@ -77,7 +77,7 @@ def test_a_policy_behind_it_keeps_its_symmetry(mirrored):
     turned[:, : AXES.stop] = (observed[:, : AXES.stop].reshape(-1, 8, 3) @ turn.T).flatten(1)
 
     def act(rows):
-        return policy(LimbBatch.from_flat(normaliser(rows.reshape(4, -1)), BODY))
+        return policy(LimbBatch.from_flat(normalizer(rows.reshape(4, -1)), BODY))
 
     for one, other in zip(act(observed), act(turned), strict=True):
         assert torch.allclose(one, other, atol=1e-12)

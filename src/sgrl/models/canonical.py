@@ -1,10 +1,10 @@
 """Networks that see the world in a frame of their own: +HN and +TN, one mechanism.
 
-`Framed` turns its input about the vertical until a chosen direction lies along x, and
-calls the network it wraps. If that direction turns with the world, the network's input
-does not change when the world turns: whatever the network is, the result is invariant
+`Canonicalized` rotates its input about the vertical until a chosen direction lies along x, and
+calls the network it wraps. If that direction rotates with the world, the network's input
+does not change when the world rotates: whatever the network is, the result is invariant
 under every rotation about the vertical. It is not invariant under reflections, since a
-frame can be turned but not mirrored.
+frame can be rotated but not mirrored.
 
 - `heading` (+HN): the torso's x axis on the ground. It calls one side of a body its
   front; `bias`, an angle added to the heading, shows in evaluation what that costs.
@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from sgrl.envs.observation import VECTOR_NAMES
 from sgrl.models.batch import BatchLayout, LimbBatch
 from sgrl.morphology import Morphology
-from sgrl.symmetry import transform, turn_onto_x
+from sgrl.symmetry import rotation_onto_x, transform
 
 Frame = Literal["heading", "target"]
 
@@ -36,10 +36,10 @@ _AXIS_X = VECTOR_NAMES.index("axis_x")
 _AXIS_Y = VECTOR_NAMES.index("axis_y")
 
 
-class Framed(nn.Module):
+class Canonicalized(nn.Module):
     """A network of the common interface, fed with the world as seen in a frame.
 
-    `Framed(actor)(batch)`, `Framed(critic)(batch, action)`: what follows the batch is
+    `Canonicalized(actor)(batch)`, `Canonicalized(critic)(batch, action)`: what follows the batch is
     passed on. Actions and values have no direction and come back as they are.
     """
 
@@ -49,22 +49,33 @@ class Framed(nn.Module):
         if frame not in ("heading", "target"):
             raise ValueError(f"unknown frame {frame!r}; there are heading and target")
         if frame == "target" and bias:
-            raise ValueError("a bias turns the notion of forward; the target frame has none")
+            raise ValueError("a bias rotates the notion of forward; the target frame has none")
         self.network = network
         self.frame = frame
         self.bias = bias
 
     def forward(self, batch: LimbBatch, *rest: Any) -> Any:
-        return self.network(in_frame(batch, self.frame, self.bias), *rest)
+        return self.network(canonicalize(batch, self.frame, self.bias), *rest)
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether the network has attention to look at."""
+        return getattr(self.network, "has_attention", False)
+
+    def attention(self, batch: LimbBatch, *rest: Any) -> list[Tensor]:
+        """The network's attention, see `LimbNetwork.attention`."""
+        network: Any = self.network
+        layers: list[Tensor] = network.attention(canonicalize(batch, self.frame, self.bias), *rest)
+        return layers
 
     def extra_repr(self) -> str:
         return f"frame={self.frame}, bias={self.bias}"
 
 
-def with_bias(model: nn.Module, bias: float) -> nn.Module:
+def with_heading_bias(model: nn.Module, bias: float) -> nn.Module:
     """A copy of a model, for evaluation, whose headings are off by `bias` radians."""
     model = copy.deepcopy(model)
-    frames = [module for module in model.modules() if isinstance(module, Framed)]
+    frames = [module for module in model.modules() if isinstance(module, Canonicalized)]
     if not any(framed.frame == "heading" for framed in frames):
         raise ValueError("only a model in the heading frame (+hn) has a heading to bias")
     for framed in frames:
@@ -72,13 +83,14 @@ def with_bias(model: nn.Module, bias: float) -> nn.Module:
     return model
 
 
-def in_frame(batch: LimbBatch, frame: Frame, bias: float = 0.0) -> LimbBatch:
-    """The batch turned about the vertical, row by row, until the frame's direction is x."""
-    turn = turn_onto_x(batch.target if frame == "target" else heading(batch))
+def canonicalize(batch: LimbBatch, frame: Frame, bias: float = 0.0) -> LimbBatch:
+    """The batch rotated about the vertical, row by row, until the frame's direction is x."""
+    rotation = rotation_onto_x(batch.target if frame == "target" else heading(batch))
     if bias:
         c, s = math.cos(bias), math.sin(bias)
-        turn = turn.new_tensor([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]]) @ turn
-    return transform(batch, turn)
+        back = rotation.new_tensor([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]])
+        rotation = back @ rotation
+    return transform(batch, rotation)
 
 
 def heading(batch: LimbBatch) -> Tensor:
@@ -114,7 +126,7 @@ class _Sources:
     """Where the heading of each row is read off."""
 
     limbs: Tensor
-    """(rows,): a limb that hangs on the row's torso, as a place among the batch's limbs."""
+    """(rows,): a limb that hangs on the row's torso, as a index among the batch's limbs."""
     weights: Tensor
     """(rows, 3), see `_source`."""
     simple: bool

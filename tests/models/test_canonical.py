@@ -11,7 +11,7 @@ from torch import nn
 
 from sgrl.envs.single import LocomotionEnv
 from sgrl.models.batch import LimbBatch
-from sgrl.models.frames import Framed, heading, in_frame, with_bias
+from sgrl.models.canonical import Canonicalized, canonicalize, heading, with_heading_bias
 from sgrl.models.states import random_batch, rollout_batch
 from sgrl.morphology import body_names, get_body
 from sgrl.morphology.body import Morphology
@@ -91,7 +91,7 @@ def test_what_is_seen_turns_with_nothing_but_knows_left_from_right(
     frame: str, real: bool, dtype: torch.dtype
 ) -> None:
     batch = (rollout_batch if real else random_batch)(BODIES, dtype=dtype)
-    framed = Framed(Everything(), frame)
+    framed = Canonicalized(Everything(), frame)
     assert_equivariant(framed, batch, group="rotation")
     assert measure(framed, batch, group="reflection").error > 1e-2
     assert measure(framed, batch, group="tilt").error > 1e-2
@@ -99,9 +99,9 @@ def test_what_is_seen_turns_with_nothing_but_knows_left_from_right(
 
 def test_frames_put_their_direction_on_x_and_keep_the_rest() -> None:
     batch = rollout_batch(BODIES)
-    facing = in_frame(batch, "target")
+    facing = canonicalize(batch, "target")
     torch.testing.assert_close(facing.target, torch.tensor([[1.0, 0, 0]]).double().expand(29, 3))
-    ahead = heading(in_frame(batch, "heading"))
+    ahead = heading(canonicalize(batch, "heading"))
     assert (ahead[:, 0] > 0).all()
     torch.testing.assert_close(ahead[:, 1], torch.zeros(29).double(), atol=1e-12, rtol=0)
     assert facing.scalars is batch.scalars
@@ -112,26 +112,26 @@ def test_frames_put_their_direction_on_x_and_keep_the_rest() -> None:
 
 def test_bias_turns_the_notion_of_forward() -> None:
     batch = rollout_batch(BODIES[:3])
-    biased = in_frame(batch, "heading", bias=math.pi / 3)
+    biased = canonicalize(batch, "heading", bias=math.pi / 3)
     turned_back = transform(biased, rotation(math.pi / 3))
-    torch.testing.assert_close(turned_back.vectors, in_frame(batch, "heading").vectors)
-    model = nn.Sequential(Framed(Everything(), "heading"))
-    other = with_bias(model, math.pi / 3)
+    torch.testing.assert_close(turned_back.vectors, canonicalize(batch, "heading").vectors)
+    model = nn.Sequential(Canonicalized(Everything(), "heading"))
+    other = with_heading_bias(model, math.pi / 3)
     torch.testing.assert_close(other(batch)[0], biased.vectors)
-    torch.testing.assert_close(model(batch)[0], in_frame(batch, "heading").vectors)
-    assert_equivariant(Framed(Everything(), bias=1.0), batch, group="rotation")
+    torch.testing.assert_close(model(batch)[0], canonicalize(batch, "heading").vectors)
+    assert_equivariant(Canonicalized(Everything(), bias=1.0), batch, group="rotation")
     with pytest.raises(ValueError, match="the target frame has none"):
-        Framed(Everything(), "target", bias=1.0)
+        Canonicalized(Everything(), "target", bias=1.0)
     with pytest.raises(ValueError, match="only a model in the heading frame"):
-        with_bias(Framed(Everything(), "target"), 1.0)
+        with_heading_bias(Canonicalized(Everything(), "target"), 1.0)
     with pytest.raises(ValueError, match="there are heading and target"):
-        Framed(Everything(), "camera")  # type: ignore[arg-type]
+        Canonicalized(Everything(), "camera")  # type: ignore[arg-type]
 
 
 def test_what_follows_the_batch_is_passed_on() -> None:
     batch = random_batch(BODIES[:1])
     action = torch.zeros(batch.layout.num_limbs, 3)
-    assert Framed(Everything(), "target")(batch, action)[-1] is action
+    assert Canonicalized(Everything(), "target")(batch, action)[-1] is action
 
 
 def test_upright_heading_is_finite() -> None:
@@ -143,4 +143,4 @@ def test_upright_heading_is_finite() -> None:
     qpos = np.concatenate([[0, 0, 2.0], upright, np.zeros(env.model.nu)])
     obs, _ = env.reset(options={"qpos": qpos, "qvel": np.zeros(env.model.nv)})
     batch = LimbBatch.from_flat(torch.from_numpy(obs)[None], body)
-    assert torch.isfinite(in_frame(batch, "heading").vectors).all()
+    assert torch.isfinite(canonicalize(batch, "heading").vectors).all()
