@@ -18,6 +18,7 @@ from sgrl.demo import demo
 from sgrl.experiments.command import reproduce_command
 from sgrl.models.plugins import TRUST, TrustOption
 from sgrl.morphology import TABLE, compile_model, get_body
+from sgrl.options import BodiesOption, read_options
 from sgrl.report.command import report_command
 from sgrl.training.evaluate import eval_command
 from sgrl.viewer.commands import replay_command, video_command, view_command
@@ -58,7 +59,7 @@ def envs(gallery: Path | None = None) -> None:
 
 def certify(
     methods: tuple[str, ...] = (),
-    bodies: tuple[str, ...] = (),
+    bodies: BodiesOption = (),
     preset: str = "fast",
     samples: int = 8,
     seed: int = 0,
@@ -210,7 +211,7 @@ def main() -> None:
         if name == "train":
             train(arguments)
         else:
-            tyro.cli(COMMANDS[name], prog=f"sgrl {name}", args=arguments)
+            read_options(COMMANDS[name], f"sgrl {name}", arguments)
     except (ValueError, OSError, RuntimeError) as error:
         # What the user can mend: one line that says how, not a traceback.
         raise SystemExit(f"sgrl: {error}") from None

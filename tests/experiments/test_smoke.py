@@ -135,7 +135,7 @@ def check_other_results_are_refused() -> None:
 
 def test_missing_runs_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(FileNotFoundError, match=r"4 of 4 trainings are missing .*--no-train"):
-        reproduce_command("orientation", budget="laptop", no_train=True)
+        reproduce_command("orientation", budget="laptop", train=False)
     reproduce_command("orientation", budget="laptop", dry_run=True)
     assert "4 to start; about" in capsys.readouterr().out
     assert not Path("results/orientation-laptop").exists()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
 from itertools import pairwise
@@ -11,7 +14,9 @@ from pathlib import Path
 import pytest
 import torch
 
+import sgrl
 from sgrl.algorithms.ppo_config import PPOConfig
+from sgrl.algorithms.registry import ALGORITHMS
 from sgrl.algorithms.td3_config import TD3Config
 from sgrl.models.methods import METHODS, PRESETS, get_method
 from sgrl.models.monolithic import MonolithicConfig
@@ -221,3 +226,48 @@ def test_a_device_without_double_precision_is_refused(monkeypatch: pytest.Monkey
     monkeypatch.setattr("torch.empty", no_float64)
     with pytest.raises(ValueError, match="device 'mps' cannot be used: float64"):
         check_device("mps")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "from sgrl.training.command import parse_settings; parse_settings(['--help'])",
+        "from sgrl.training.run import Run, SHIPPED; Run(SHIPPED / 'set-hopper').settings()",
+        "import sgrl.cli; sys.argv = ['sgrl', '--help']; sgrl.cli.main()",
+    ],
+)
+def test_reading_settings_and_help_need_no_torch(script: str) -> None:
+    code = f"""
+import sys, time
+start = time.perf_counter()
+try:
+    exec({script!r})
+except SystemExit:
+    pass
+print('torch' in sys.modules, file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.strip() == "False"
+
+
+def test_outside_algorithms_nothing_asks_which_one_it_is() -> None:
+    """No comparison with, and no match of, the name of one."""
+    package = Path(sgrl.__file__).parent
+    for path in package.rglob("*.py"):
+        if package / "algorithms" in path.parents:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Compare | ast.match_case):
+                words = {one.value for one in ast.walk(node) if isinstance(one, ast.Constant)}
+                assert not words & ALGORITHMS.keys(), f"{path}: {ast.unparse(node)}"
+
+
+def test_numbers_may_be_written_short() -> None:
+    settings = parse_settings(["--body", "3d_hopper_5_full", "--steps", "2e6", "--seed", "1_0"])
+    assert (settings.bodies, settings.steps, settings.seed) == (
+        ("3d_hopper_5_full",),
+        2_000_000,
+        10,
+    )
+    with pytest.raises(SystemExit):
+        parse_settings(["--steps", "1.5"])

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sgrl.models.plugins import TRUST, TrustOption
+from sgrl.options import BodiesOption
 
 if TYPE_CHECKING:
     from sgrl.experiments.experiment import Request
@@ -25,7 +26,7 @@ def reproduce_command(
     budget: str = "laptop",
     algorithm: str | None = None,
     methods: tuple[str, ...] = (),
-    bodies: tuple[str, ...] = (),
+    bodies: BodiesOption = (),
     seeds: int | None = None,
     processes: int | None = None,
     cluster: str | None = None,
@@ -33,7 +34,7 @@ def reproduce_command(
     runs: Path = RUNS,
     out: Path | None = None,
     dry_run: bool = False,
-    no_train: bool = False,
+    train: bool = True,
     trust: TrustOption = (),
 ) -> None:
     """Reproduce an evaluation of the paper: train what is missing, write table and figure.
@@ -55,7 +56,7 @@ def reproduce_command(
         runs: Folder of the trainings, which the evaluations share.
         out: Folder for the results; results/NAME-BUDGET if not given.
         dry_run: Only show the plan.
-        no_train: Only try out and tabulate what has been trained.
+        train: Train what is missing; if not, only what has been trained is tried and tabulated.
     """
     TRUST.add(trust)
     TRUST.add_named((*methods, algorithm or ""))
@@ -85,7 +86,7 @@ def reproduce_command(
     console.print(plan.summary(runner.processes))
     if dry_run:
         return
-    if no_train:
+    if not train:
         require_all(jobs)
         written = write_results(request, out, lambda line: console.print(line, markup=False))
     else:

@@ -16,6 +16,7 @@ import tyro
 
 from sgrl.algorithms.registry import ALGORITHMS, algorithm_named
 from sgrl.models.plugins import TRUST, TrustOption
+from sgrl.options import read_options
 from sgrl.training.settings import TrainSettings
 
 
@@ -45,7 +46,7 @@ def parse_settings(arguments: Sequence[str], description: str | None = None) -> 
     configs = {options: row.config_class() for options, row in rows.items()}
     fields = [(name, config, field(default_factory=config)) for name, config in configs.items()]
     options = make_dataclass("Options", fields, bases=(_Options,), frozen=True)
-    parsed: Any = tyro.cli(options, prog="sgrl train", description=description, args=arguments)
+    parsed: Any = read_options(options, "sgrl train", arguments, description)
     TRUST.add(parsed.trust)
     TRUST.add_named((parsed.settings.method,))
     read = {name: getattr(parsed, name) for name in configs}

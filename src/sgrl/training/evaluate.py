@@ -21,6 +21,7 @@ from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.files import SafeFolder
 from sgrl.models.plugins import TrustOption
 from sgrl.morphology import Collection, Morphology, mirror_of, resolve_bodies
+from sgrl.options import BodiesOption
 from sgrl.training.results import BodyResult, Episode, format_mean, format_table, write_results
 
 EVALUATION_SEEDS = 2**62
@@ -215,7 +216,7 @@ def _continue_with(
 
 def eval_command(
     run: tyro.conf.Positional[Path],
-    bodies: tuple[str, ...] = (),
+    bodies: BodiesOption = (),
     episodes: int = 100,
     variant: Variant | None = None,
     *,

@@ -26,6 +26,17 @@ RECENT_EPISODES = 10
 """Episodes of each body that a mean is over, or the number of its environments if that is more."""
 ACTIVITIES = ("sim", "act", "sample", "update", "eval", "other")
 """Where the time goes: physics, acting, mini-batches, gradient steps, evaluating, all else."""
+OLD_COLUMNS = {
+    "q": "q_mean",
+    "critic_grad": "critic_grad_norm",
+    "actor_grad": "actor_grad_norm",
+    "kl": "approx_kl",
+    "clipped": "clip_fraction",
+    "spread": "std",
+    "policy_grad": "policy_grad_norm",
+    "value_grad": "value_grad_norm",
+}
+"""Names that columns of metrics.csv had, and those they have now."""
 
 Row = dict[str, float | int | None]
 

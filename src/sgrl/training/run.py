@@ -37,6 +37,7 @@ from typing import Any
 
 from sgrl.files import SafeFolder, seal
 from sgrl.models.plugins import TRUST
+from sgrl.training.metrics import OLD_COLUMNS
 from sgrl.training.settings import TrainSettings
 from sgrl.training.settings_file import settings_from_json, settings_to_json
 
@@ -133,7 +134,8 @@ class Run:
         return versions
 
     def metrics(self) -> list[dict[str, float | None]]:
-        """Rows of metrics.csv; one that is being written at this moment is left out."""
+        """Rows of metrics.csv under the names of today; one that is being written at this moment is
+        left out."""
         try:
             data = self.files.read("metrics.csv", MOST_BYTES["metrics.csv"])
         except FileNotFoundError:
@@ -141,7 +143,7 @@ class Run:
         try:
             text = data.decode("utf-8")
             rows = [
-                {name: _finite(value) for name, value in row.items()}
+                {OLD_COLUMNS.get(name, name): _finite(value) for name, value in row.items()}
                 for row in csv.DictReader(io.StringIO(text, newline=""))
                 if None not in row.values() and None not in row
             ]

@@ -22,6 +22,7 @@ from sgrl.algorithms.registry import algorithm_named
 from sgrl.cores import count_cores
 from sgrl.envs.task import Variant
 from sgrl.morphology import Morphology, resolve_bodies
+from sgrl.options import BodiesOption
 from sgrl.setting import check_bounds, setting, settings_of
 
 MOST_SEED = 2**32 - 1
@@ -37,7 +38,7 @@ MOST_MINUTES = 10**7
 class TrainSettings:
     """Settings of a training. A step is one transition of one body."""
 
-    bodies: tuple[str, ...] = setting((), key="bodies")
+    bodies: BodiesOption = setting((), key="bodies")
     """Bodies to train on: names, or collections for their training bodies; their mirror images with
     _mirrored after the name."""
     method: str = setting("set", key="method")
@@ -160,10 +161,11 @@ def plain(config: Any) -> Any:
 
 
 def config_from_fields(config: type[AlgorithmConfig], fields: Mapping[str, Any]) -> AlgorithmConfig:
-    """A config from its fields as JSON has them: it knows no tuples.
+    """A config from its fields as JSON has them, under the names that they have or had.
 
-    A field that is not there has the value from before it existed.
+    JSON knows no tuples. A field that is not there has the value from before it existed.
     """
+    fields = {config.old_names.get(name, name): value for name, value in fields.items()}
     values = {
         name: known.before
         for name, known in settings_of(config).items()

@@ -62,7 +62,7 @@ def _with_config(values: dict[str, Any]) -> dict[str, Any]:
     values, own = dict(values), {}
     for name, row in ALGORITHMS.items():
         config = row.config_class()
-        fields = _renamed(values.pop(name, {}), config.old_names)
+        fields = values.pop(name, {})
         moved = {now: values.pop(old) for old, now in config.moved_here.items() if old in values}
         if name == values.get("algorithm", FIRST):
             own = fields | moved

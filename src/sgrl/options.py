@@ -1,0 +1,54 @@
+"""How the command line reads options: what all commands have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeVar
+
+import tyro
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
+
+T = TypeVar("T")
+
+BodiesOption = Annotated[
+    tuple[str, ...], tyro.conf.arg(metavar="NAME [NAME ...]", aliases=["--body"])
+]
+"""`--bodies`, or `--body` for who names one."""
+
+REGISTRY = ConstructorRegistry()
+
+
+@REGISTRY.primitive_rule
+def _whole_numbers(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] | None:
+    """Whole numbers may be written as 1e6."""
+    if info.type is not int:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="INT",
+        instance_from_str=lambda words: whole_number(words[0]),
+        is_instance=lambda value: isinstance(value, int) and not isinstance(value, bool),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def whole_number(text: str) -> int:
+    """A whole number, as 20000, 20_000 or 2e4; ValueError if it is none."""
+    try:
+        return int(text)
+    except ValueError:
+        value = float(text)
+        if not value.is_integer():
+            raise ValueError(f"{text} is not a whole number") from None
+        return int(value)
+
+
+def read_options(
+    target: Callable[..., T], prog: str, arguments: Sequence[str], description: str | None = None
+) -> T:
+    """Call a function or a class with what the arguments say, which are checked against its types;
+    wrong ones end the process with a message."""
+    result: T = tyro.cli(
+        target, prog=prog, args=arguments, description=description, registry=REGISTRY
+    )
+    return result
