@@ -114,13 +114,15 @@ def test_demo_from_the_wheel(tmp_path: Path, package: Path) -> None:
     short = ("--seconds", "0.2", "--minutes", "0.02", "--body", "3d_hopper_3_shin")
     done = sgrl("demo", "--out", "out", *short, cwd=tmp_path, package=package)
     assert done.returncode == 0, done.stderr
-    assert re.search(r"random actions: return [\d.]+ ± [\d.]+", done.stdout)
-    assert re.search(r"after training: return [\d.]+ ± [\d.]+", done.stdout)
+    for row in ("before: random actions", "after", "set-hopper, which ships"):
+        assert re.search(rf"\| {row} +\| +-?[\d.,]+ ± [\d.]+ \| +\d+ of \d+ \|", done.stdout)
     written = sorted((tmp_path / "out").iterdir())
-    assert [path.name for path in written] == ["behind.mp4", "curve.png", "run"]
+    names = ["before_and_after.mp4", "curve.png", "families.mp4", "run"]
+    assert [path.name for path in written] == names
     for path in written:
         assert path.is_dir() or path.stat().st_size > 5_000
         assert str(path.relative_to(tmp_path)) in done.stdout
+    assert done.stdout.index("families.mp4") < done.stdout.index("learns on 3d_hopper_3_shin")
 
 
 def test_a_gallery_that_is_a_folder_is_refused(tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ def test_the_certificate_is_reproducible_and_leaves_the_random_state_alone() -> 
 
 def test_the_table_has_a_line_per_method(rows: list[Row]) -> None:
     lines = format_table(rows).splitlines()
-    assert lines[0] == "| method | translation | rotation | reflection | tilt |"
+    assert lines[0].replace("|", " ").split() == ["method", *CHANGES]
     assert [line.split("|")[1].strip() for line in lines[2:]] == [
         "set",
         "swat",

@@ -18,6 +18,7 @@ from sgrl.experiments.statistics import (
     normalise,
     probability_of_improvement,
 )
+from sgrl.markup import markdown_table
 
 MEASURES = {"targets": "targets reached", "distance": "distance (m)", "length": "length"}
 """Titles of the fields of episodes that a table may have."""
@@ -34,20 +35,7 @@ class Table:
 
     def markdown(self) -> str:
         """To read as it is."""
-        lines = [self.header, *self.rows]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        rule = tuple(
-            "-" * width if place < self.labels else "-" * (width - 1) + ":"
-            for place, width in enumerate(widths)
-        )
-        text = []
-        for line in (self.header, rule, *self.rows):
-            cells = [
-                cell.ljust(width) if place < self.labels else cell.rjust(width)
-                for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ]
-            text.append(f"| {' | '.join(cells)} |")
-        return "\n".join(text)
+        return markdown_table(self.header, self.rows, left=self.labels)
 
     def latex(self, caption: str, label: str) -> str:
         """A float that needs the package booktabs."""

@@ -29,6 +29,7 @@ from torch import Tensor
 
 from sgrl.envs.observation import FEATURES
 from sgrl.envs.single import LocomotionEnv
+from sgrl.markup import markdown_table
 from sgrl.models.batch import LimbBatch
 from sgrl.models.methods import METHODS, get_method, make_actor, make_critic
 from sgrl.models.states import random_batch, rollout_batch
@@ -147,13 +148,11 @@ def format_table(rows: Sequence[Row]) -> str:
     for row in rows:
         errors.setdefault(row.method, {}).setdefault(row.change, []).append(row)
     lines = [
-        "| method | " + " | ".join(CHANGES) + " |",
-        "| --- |" + " --- |" * len(CHANGES),
+        (method, *(format_cell(found.get(change, [])) for change in CHANGES))
+        for method, found in errors.items()
     ]
-    for method, found in errors.items():
-        cells = [format_cell(found.get(change, [])) for change in CHANGES]
-        lines.append(f"| {method} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    titles = ("method", *CHANGES)
+    return markdown_table(titles, lines, left=len(titles))
 
 
 def format_cell(rows: Sequence[Row]) -> str:

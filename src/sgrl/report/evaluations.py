@@ -8,10 +8,11 @@ from statistics import fmean
 from typing import Any, NamedTuple, cast, get_args
 
 from sgrl.envs.task import Variant
+from sgrl.markup import Html, html_table
 from sgrl.report.cards import PolicyRecord
 from sgrl.report.groups import Group, task_of
 from sgrl.report.runs import RunRecord
-from sgrl.report.tables import NOTHING, Html, note, show_mean, table
+from sgrl.report.tables import NOTHING, note, show_mean
 from sgrl.training.references import KINDS, reference_return
 from sgrl.training.results import format_mean
 
@@ -69,7 +70,7 @@ def evaluations_table(
         "and of the body's specialist, the best that was learned on the body alone, where known."
     )
     titles = (*words, *numbers, *references)
-    return Html(table(titles, rows, left=len(words)) + note(said))
+    return Html(html_table(titles, rows, left=len(words)) + note(said))
 
 
 def _newest(

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import sgrl
 from sgrl.envs.task import Variant
 from sgrl.files import writable
+from sgrl.markup import Html
 from sgrl.models.plugins import TRUST
 from sgrl.morphology import get_body
 from sgrl.report import tables
@@ -24,7 +25,7 @@ from sgrl.report.evaluations import evaluations_table
 from sgrl.report.groups import Group, make_groups
 from sgrl.report.runs import Column, RunRecord, read_runs
 from sgrl.report.symmetry import certificate_table
-from sgrl.report.tables import Html, note, series_of
+from sgrl.report.tables import note, series_of
 from sgrl.training.references import KINDS, reference_return
 
 SCRIPTS = ("curves.js", "chart.js", "page.js")

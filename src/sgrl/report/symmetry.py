@@ -5,11 +5,12 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Sequence
 
+from sgrl.markup import Html, html_table
 from sgrl.models import certificate
 from sgrl.models.certificate import CHANGES, Row
 from sgrl.report.groups import Group
 from sgrl.report.runs import RunRecord
-from sgrl.report.tables import Html, note, table
+from sgrl.report.tables import note
 from sgrl.training.policy import load_policy
 
 SAMPLES = 4
@@ -41,7 +42,7 @@ def certificate_table(groups: Sequence[Group]) -> Html:
         "✓: nothing but rounding."
     )
     lines = [(*key, *cells) for key, cells in rows.items()]
-    made = table(("method", "weights", "body", *CHANGES), lines, left=3) if lines else ""
+    made = html_table(("method", "weights", "body", *CHANGES), lines, left=3) if lines else ""
     return Html(made + note(said) + "".join(map(note, problems)))
 
 

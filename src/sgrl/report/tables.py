@@ -7,48 +7,18 @@ import math
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
+from sgrl.markup import Html, escape, html_table
 from sgrl.morphology import get_body
 from sgrl.report.groups import Group, differing_settings
 from sgrl.report.runs import RunRecord
 from sgrl.training.results import format_mean
 
-
-class Html(str):
-    """Text that is HTML already and needs no escaping."""
-
-    __slots__ = ()
-
-
 NOTHING = "-"
-
-
-def table(
-    titles: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, right: int = 0
-) -> Html:
-    """A table; the first `left` and the last `right` columns are of words, others of numbers."""
-    numbers = range(left, len(titles) - right)
-
-    def line(cells: Sequence[str], tag: str) -> str:
-        made = (
-            f"<{tag}{' class=number' if place in numbers else ''}>{_escape(cell)}</{tag}>"
-            for place, cell in enumerate(cells)
-        )
-        return f"<tr>{''.join(made)}</tr>"
-
-    body = "\n".join(line(row, "td") for row in rows)
-    return Html(
-        f'<div class="scroll"><table><thead>{line(titles, "th")}</thead>\n'
-        f"<tbody>{body}</tbody></table></div>"
-    )
 
 
 def note(text: str) -> Html:
     """A line of small print."""
-    return Html(f'<p class="note">{_escape(text)}</p>')
-
-
-def _escape(text: str) -> str:
-    return text if isinstance(text, Html) else html.escape(text)
+    return Html(f'<p class="note">{escape(text)}</p>')
 
 
 def mean_and_error(values: Sequence[float | None]) -> tuple[float, float] | None:
@@ -118,7 +88,7 @@ def summary_table(groups: Sequence[Group]) -> Html:
             )
         )
     titles = ("method", "trained on", "seeds", "return", "length", "steps", "steps/s", "time")
-    made = table(titles, rows, left=3)
+    made = html_table(titles, rows, left=3)
     said = (
         "Return and length of the latest training episodes at the end of each run, exploration "
         "included: mean ± standard error over seeds. Steps, rate and time are means over seeds."
@@ -164,7 +134,7 @@ def returns_table(groups: Sequence[Group]) -> Html:
         rows.append(line(f"mean of all {len(every)}", every))
     rows = [row for row in rows if {*row[1:]} != {NOTHING}]
     return Html(
-        table(("body", *series), rows)
+        html_table(("body", *series), rows)
         + note(
             "Mean ± standard error over seeds. A mean over bodies is of runs that have them all."
         )
@@ -190,7 +160,7 @@ def settings_table(groups: Sequence[Group]) -> Html:
     several = len({group.task for group in groups}) > 1
     titles = [f"{group.label} on {group.task}" if several else group.label for group in groups]
     rows = [(name, *values) for name, values in differing.items()]
-    return table(("setting", *titles), rows, left=1 + len(groups))
+    return html_table(("setting", *titles), rows, left=1 + len(groups))
 
 
 def runs_table(groups: Sequence[Group]) -> Html:
@@ -210,4 +180,4 @@ def runs_table(groups: Sequence[Group]) -> Html:
         for record in group.runs
     ]
     titles = ("run", "method", "seed", "finished", "steps", "return", "commit", "command")
-    return table(titles, rows, left=4, right=2)
+    return html_table(titles, rows, left=4, right=2)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sgrl.envs.task import Variant
 from sgrl.files import SafeFolder, writable, write_csv
+from sgrl.markup import markdown_table
 
 STATISTICS = ("total_reward", "length", "speed", "targets", "distance")
 """The fields of an `Episode` that are averaged."""
@@ -150,7 +151,7 @@ def format_table(results: Sequence[BodyResult]) -> str:
     Where a policy has several bodies, a last line gives the mean over them.
     """
     titles = ("return", "length", "speed (m/s)", "targets", "distance (m)", "fell")
-    lines: list[tuple[str, ...]] = [("policy", "body", "variant", "episodes", *titles)]
+    lines: list[tuple[str, ...]] = []
     for policy in dict.fromkeys(result.policy for result in results):
         own = [result for result in results if result.policy == policy]
         for result in own:
@@ -166,14 +167,7 @@ def format_table(results: Sequence[BodyResult]) -> str:
             total = str(sum(len(result.episodes) for result in own))
             about = (policy, f"mean of {len(own)}", own[0].variant, total)
             lines.append((*about, *map(_number, means), fell))
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    left = 3  # policy, body and variant; numbers are flush right
-    rule = ["-" * w if i < left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
-    rows = [
-        [cell.ljust(w) if i < left else cell.rjust(w) for i, (cell, w) in enumerate(pairs)]
-        for pairs in (zip(line, widths, strict=True) for line in lines)
-    ]
-    return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], rule, *rows[1:]))
+    return markdown_table(("policy", "body", "variant", "episodes", *titles), lines, left=3)
 
 
 def format_mean(mean: float, error: float) -> str:
