@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sgrl.training.loop import train
     from sgrl.training.policy import load_policy
     from sgrl.training.settings import TrainSettings
+    from sgrl.viewer.clip import video
     from sgrl.viewer.live import view
 
 _NEEDS_TORCH = {
@@ -33,6 +34,7 @@ _NEEDS_TORCH = {
     "register_method": "sgrl.models.methods",
     "train": "sgrl.training.loop",
     "trust": "sgrl.models.plugins",
+    "video": "sgrl.viewer.clip",
     "view": "sgrl.viewer.live",
 }
 """Names of this module by the module that has them, imported when one is first asked for."""
@@ -62,5 +64,6 @@ __all__ = [
     "register_method",
     "train",
     "trust",
+    "video",
     "view",
 ]
