@@ -14,8 +14,8 @@ import pytest
 
 from sgrl.algorithms.replay import Replay
 from sgrl.algorithms.td3 import TD3
-from sgrl.files import SafeFolder
 from sgrl.models.set import SETConfig
+from sgrl.training import checkpoint as checkpoint_module
 from sgrl.training.checkpoint import (
     METADATA,
     WEIGHTS,
@@ -73,7 +73,7 @@ def test_full_disk(tiny: Make, whole: Path, monkeypatch: pytest.MonkeyPatch, wha
     train(settings)
     known = {path.name: contents(path) for path in list_checkpoints(run / "checkpoints")}
     place = {
-        "checkpoint": (SafeFolder, "write_new"),
+        "checkpoint": (checkpoint_module, "write_checkpoint"),
         "metrics": (MetricsFile, "append"),
         "replay": (Replay, "add"),
     }
@@ -205,7 +205,7 @@ def test_a_checkpoint_of_another_size(run: Path, tiny: Make) -> None:
     shutil.rmtree(run / "checkpoints")
     shutil.copytree(other / "checkpoints", run / "checkpoints")
     before = contents(run)
-    assert "these weights are of another size or body: actor" in fail(TrainSettings(resume=run))
+    assert "the checkpoint is not of this run: its " in fail(TrainSettings(resume=run))
     assert contents(run) == before
 
 
@@ -235,7 +235,7 @@ def test_a_checkpoint_of_another_method(run: Path, tiny: Make) -> None:
     shutil.copytree(other / "checkpoints", run / "checkpoints")
     before = contents(run)
     message = fail(TrainSettings(resume=run))
-    assert "not of this run: its method is swat, not set" in message
+    assert "not of this run: its method is 'swat', not 'set'" in message
     assert contents(run) == before
 
 

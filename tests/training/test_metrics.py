@@ -122,10 +122,20 @@ def test_rows_are_kept_to_the_bit_and_cut_back(tmp_path: Path) -> None:
     assert [row["return"] for row in read(path)] == [repr(math.pi / 3), "0.5"]
 
 
-def test_rows_that_are_missing(tmp_path: Path) -> None:
-    (tmp_path / "metrics.csv").write_text("steps\n")
-    with pytest.raises(ValueError, match="6 bytes, 60 when the checkpoint"):
-        MetricsFile(tmp_path / "metrics.csv", 60)
+@pytest.mark.parametrize("there", ["steps\n", "steps\n1", "", None])
+def test_rows_that_are_missing(tmp_path: Path, there: str | None) -> None:
+    """Whole ones stay, and others follow."""
+    path = tmp_path / "metrics.csv"
+    if there is not None:
+        path.write_text(there)
+    file = MetricsFile(path, 60)
+    assert file.is_short
+    file.append({"steps": 2})
+    file.close()
+    assert path.read_text() == "steps\n2\n"
+    again = MetricsFile(path, 6)
+    assert not again.is_short
+    again.close()
 
 
 def test_tensorboard_reads_it(tmp_path: Path) -> None:

@@ -53,8 +53,23 @@ def optimizer_state(optimizer: torch.optim.Adam) -> dict[str, Any]:
 
 
 def load_optimizer_state(optimizer: torch.optim.Adam, state: Mapping[str, Any]) -> None:
-    """Go back to what `optimizer_state` gave."""
+    """Go back to what `optimizer_state` gave; ValueError if that is of other parameters.
+
+    The kernel of a step would not ask.
+    """
     now = optimizer.state_dict()
+    parameters, moments = optimizer.param_groups[0]["params"], state["moments"]
+    if moments and len(moments) != len(parameters):
+        raise ValueError(f"an optimizer has {len(parameters)} parameters, not {len(moments)}")
+    for parameter, own in zip(parameters, moments, strict=False):
+        if own.keys() != {"step", "exp_avg", "exp_avg_sq"} or own["step"].shape != ():
+            raise ValueError("these moments of an optimizer are not Adam's")
+        for name in ("exp_avg", "exp_avg_sq"):
+            if (own[name].shape, own[name].dtype) != (parameter.shape, parameter.dtype):
+                raise ValueError(
+                    f"{name} of an optimizer is {tuple(own[name].shape)}, not "
+                    f"{tuple(parameter.shape)}"
+                )
     now["state"] = dict(enumerate(state["moments"]))
     now["param_groups"][0]["lr"] = state["learning_rate"]
     optimizer.load_state_dict(now)

@@ -35,6 +35,14 @@ from sgrl.training.metrics import Board, Clock, Episodes, Losses, MetricsFile, R
 from sgrl.training.place import describe_place, join_place, split_place
 from sgrl.training.policy import PORTABLE, read_policy_weights
 from sgrl.training.progress import TrainingProgress, make_console
+from sgrl.training.resume import (
+    begin_anew,
+    binding,
+    check_binding,
+    check_form,
+    check_time_left,
+    refused_in_a_line,
+)
 from sgrl.training.run import Run, create_run, find_run
 from sgrl.training.settings import (
     TrainSettings,
@@ -45,8 +53,8 @@ from sgrl.training.settings import (
 )
 
 Say = Callable[[str], None]
-IDENTIFYING = ("method", "preset", "algorithm", "bodies")
-"""Settings by which a checkpoint is known to be of a run."""
+ABOUT = ("method", "preset", "algorithm", "bodies")
+"""Settings that a checkpoint says in words, for whoever looks at one."""
 
 
 class TrainingFailedError(RuntimeError):
@@ -157,6 +165,9 @@ class Training:
         """Transitions so far."""
         self.metrics: MetricsFile
         self._seconds = 0.0
+        self._metrics_bytes = 0
+        """Of metrics.csv when the checkpoint was written that the run goes on from."""
+        self._binding = binding(settings)
         self._saved: tuple[int, bool] | None = None
         """Steps at the latest checkpoint, and whether training was over then."""
         self._writer = CheckpointWriter(run.checkpoints, settings.keep, before=self._sync)
@@ -173,14 +184,14 @@ class Training:
         corrupt: dict[Path, str] = {}
         checkpoint = read_newest(self.folder.checkpoints, corrupt.__setitem__)
         if checkpoint is not None:
-            try:
+            with refused_in_a_line():
                 self._restore(checkpoint)
-            except KeyError as missing:
-                raise ValueError(
-                    f"the checkpoint is not of this run: it has no {missing}"
-                ) from None
+            check_time_left(self.folder, self.settings, self.steps, self._seconds)
+            self.metrics = MetricsFile(self.folder.metrics_file, self._metrics_bytes)
             for folder, reason in corrupt.items():
                 say(f"{reason}: it is now {set_aside(folder).name}, using the one before it")
+            if self.metrics.is_short:
+                say(f"rows of {self.folder.metrics_file} are lost; the others are kept")
             say(f"resuming {self.folder.path} at {self.steps:,} of {self.goal:,} steps")
             return
         if corrupt:
@@ -188,6 +199,7 @@ class Training:
         if self.settings.init_from is not None:
             self._take_weights(self.settings.init_from, say)
         self.collector.start(self.settings.environment_seed())
+        begin_anew(self.folder, self.settings, say)
         self.metrics = MetricsFile(self.folder.metrics_file)
         bodies = len(self.episodes.bodies)
         say(
@@ -309,29 +321,37 @@ class Training:
     def _metadata(self) -> dict[str, Any]:
         """What is said of the weights as they are."""
         return {
-            **{name: getattr(self.settings, name) for name in IDENTIFYING},
+            **{name: getattr(self.settings, name) for name in ABOUT},
+            "settings": self._binding,
             "steps": self.steps,
             "seconds": self.clock.seconds,
         }
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         metadata, state = checkpoint.metadata, checkpoint.state
-        for name in IDENTIFYING:
-            own, found = getattr(self.settings, name), metadata.get(name)
-            if found is None or type(own)(found) != own:
-                raise ValueError(
-                    f"the checkpoint is not of this run: its {name} is {found}, not {own}"
-                )
+        check_binding(metadata, self.settings)
         assert state is not None, "read_checkpoint gives none without"
+        now = {
+            "learner": self.learner.state_dict(),
+            "episodes": self.episodes.state_dict(),
+            "losses": self.losses.state_dict(),
+            "evaluator": self.evaluator.state_dict(),
+            "torch": torch.get_rng_state(),
+            "metrics_bytes": 0,
+        }
+        check_form({name: state[name] for name in now}, now, "its state")
         self.learner.load_state_dict(checkpoint.weights, state["learner"])
         self.collector.load_state_dict(state["collector"])
+        check_form(state["collector"], self.collector.state_dict(), "its collector")
         self.episodes.load_state_dict(state["episodes"])
         self.losses.load_state_dict(state["losses"])
         self.evaluator.load_state_dict(state["evaluator"])
         torch.set_rng_state(state["torch"])
         self.steps, self._seconds = metadata["steps"], metadata["seconds"]
         self._saved = self.steps, is_over(self.settings, self.steps, self._seconds)
-        self.metrics = MetricsFile(self.folder.metrics_file, state["metrics_bytes"])
+        self._metrics_bytes = int(state["metrics_bytes"])
+        if self._metrics_bytes < 0:
+            raise ValueError("metrics.csv had less than nothing in it")
 
     def _take_weights(self, source: Path, say: Say) -> None:
         """Start from the weights of another run."""

@@ -183,13 +183,14 @@ class MetricsFile:
     """metrics.csv: rows are appended whole; resuming cuts off what came after a checkpoint."""
 
     def __init__(self, path: Path, size: int = 0) -> None:
-        """`size`: bytes to keep of what is there; more than there are is a ValueError."""
+        """`size`: bytes to keep of what is there; of fewer than that, the whole rows stay."""
         descriptor = SafeFolder(path.parent).open(path.name, os.O_RDWR | os.O_CREAT)
         self._file = open(descriptor, "r+b")  # noqa: SIM115 (until close)
         there = os.fstat(descriptor).st_size
-        if there < size:
-            self._file.close()
-            raise ValueError(f"{path} has {there} bytes, {size} when the checkpoint was written")
+        self.is_short = there < size
+        """Whether rows are gone that a checkpoint knew of."""
+        if self.is_short:
+            size = self._file.read().rfind(b"\n") + 1
         self._file.truncate(size)
         self._file.seek(size)
         self.size = size
