@@ -20,7 +20,7 @@ import docstring_parser
 import tyro
 
 from sgrl.algorithms.registry import ALGORITHMS
-from sgrl.cli import COMMANDS
+from sgrl.cli import COMMANDS, OWN_OPTIONS
 from sgrl.experiments.paper import ZERO_SHOT
 from sgrl.setting import setting_of
 from sgrl.training.published import list_published
@@ -202,7 +202,7 @@ def _command(name: str, command: Callable[..., object]) -> Iterator[str]:
     yield str(parsed.short_description)
     if parsed.long_description:
         yield from ("", parsed.long_description)
-    if name == "train":
+    if name in OWN_OPTIONS:
         yield from ("", "Its options are the [settings](settings.md) of a training.")
         return
     texts = {one.arg_name: " ".join((one.description or "").split()) for one in parsed.params}

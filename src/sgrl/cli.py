@@ -16,6 +16,7 @@ from rich.table import Table
 import sgrl
 from sgrl.demo import demo
 from sgrl.experiments.command import reproduce_command
+from sgrl.experiments.specialists import specialists_command
 from sgrl.models.plugins import TRUST, TrustOption
 from sgrl.morphology import TABLE, compile_model, get_body
 from sgrl.options import BodiesOption, read_options
@@ -157,10 +158,23 @@ def train(arguments: Sequence[str]) -> None:
     train_command(parse_settings(arguments, train.__doc__))
 
 
+def distil(arguments: Sequence[str]) -> None:
+    """Make one policy of many: a student learns what runs and policies would do.
+
+    First the runs or shipped policies to learn from, then options as `sgrl train` has them.
+    """
+    from sgrl.training.command import train_command
+    from sgrl.training.distil_command import parse_distillation
+
+    train_command(parse_distillation(arguments, distil.__doc__))
+
+
 COMMANDS: dict[str, Callable[..., object]] = {
     "envs": envs,
     "certify": certify,
     "train": train,
+    "specialists": specialists_command,
+    "distil": distil,
     "eval": eval_command,
     "policies": policies,
     "publish": publish,
@@ -171,6 +185,10 @@ COMMANDS: dict[str, Callable[..., object]] = {
     "video": video_command,
     "demo": demo,
 }
+
+
+OWN_OPTIONS: dict[str, Callable[[Sequence[str]], None]] = {"train": train, "distil": distil}
+"""Commands whose options depend on what is learned, or how."""
 
 
 def _help() -> str:
@@ -208,8 +226,8 @@ def main() -> None:
         print(f"sgrl: unknown command {name!r}; {hint} (sgrl --help)", file=sys.stderr)
         raise SystemExit(2)
     try:
-        if name == "train":
-            train(arguments)
+        if name in OWN_OPTIONS:
+            OWN_OPTIONS[name](arguments)
         else:
             read_options(COMMANDS[name], f"sgrl {name}", arguments)
     except (ValueError, OSError, RuntimeError) as error:

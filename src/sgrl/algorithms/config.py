@@ -63,6 +63,11 @@ class AlgorithmConfig:
         """
         return None
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Runs or policies that it learns from: their policies are copied into the run."""
+        return ()
+
     def resolved(self: C, plan: Plan) -> C:
         """The config with nothing left open; ValueError if it can't be with bodies or method."""
         return self

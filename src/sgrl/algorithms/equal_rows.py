@@ -27,22 +27,22 @@ class EqualRows:
     def __init__(
         self,
         bodies: Sequence[Morphology],
-        rows: int,
+        rows: int | Sequence[int],
         *,
         mirror: bool,
         device: torch.device | str = "cpu",
     ) -> None:
-        """`rows` of each body."""
+        """`rows` of each body, or one number for each."""
+        counts = [rows] * len(bodies) if isinstance(rows, int) else list(rows)
         self.bodies, image_index = tuple(bodies), np.arange(len(bodies))
         if mirror:
             augmentation = MirrorAugmentation(bodies)
             self.bodies, image_index = augmentation.bodies, augmentation.image_index
-        images = rows // 2 if mirror else 0
-        halves = (rows - images, images)
+        halves = [(n - n // 2, n // 2) if mirror else (n, 0) for n in counts]
         own = np.arange(len(bodies))
-        row_body = np.repeat(np.stack((own, image_index), 1), halves, axis=1).ravel()
         units = own if not mirror else augmentation.return_index
-        unit_index = np.repeat(np.stack((own, units), 1), halves, axis=1).ravel()
+        row_body = np.repeat(np.stack((own, image_index), 1).ravel(), np.ravel(halves))
+        unit_index = np.repeat(np.stack((own, units), 1).ravel(), np.ravel(halves))
         self.layout = layout_of(self.bodies, row_body, device)
         self.unit_index = torch.from_numpy(unit_index).to(device)
         """(rows,): the body given whose reward scale and entropy coefficient count in a row: the
@@ -54,10 +54,10 @@ class EqualRows:
         """Actuated motors of the body that has most."""
 
         restored, motors = [], []
-        for body in bodies:
-            restored += [restoration(body)] * halves[0] + [mirrored_restoration(body)] * halves[1]
-            motors += [_motors(body, image=False)] * halves[0]
-            motors += [_motors(body, image=True)] * halves[1]
+        for body, (originals, images) in zip(bodies, halves, strict=True):
+            restored += [restoration(body)] * originals + [mirrored_restoration(body)] * images
+            motors += [_motors(body, image=False)] * originals
+            motors += [_motors(body, image=True)] * images
 
         def table(rows: list[NDArray[Any]], *shape: int) -> Tensor:
             padded = np.zeros((len(rows), *shape), rows[0].dtype)
@@ -83,6 +83,11 @@ class EqualRows:
     def actions(self, actions: Tensor) -> Tensor:
         """Actions (limbs, 3) of those of actuated motors (rows, actuated)."""
         return self.layout.spread(actions).gather(1, self._motors) * self._signs
+
+    def magnitudes(self, values: Tensor) -> Tensor:
+        """Numbers (limbs, 3) of those of actuated motors (rows, actuated), which no mirror image
+        changes the sign of."""
+        return self.layout.spread(values).gather(1, self._motors) * self._signs.abs()
 
 
 def _motors(body: Morphology, *, image: bool) -> tuple[NDArray[np.intp], NDArray[np.float32]]:

@@ -52,6 +52,22 @@ class EnvLayout(Protocol):
 
 
 @dataclass(frozen=True)
+class SourcePolicy:
+    """The policy of another run, which an algorithm learns from."""
+
+    name: str
+    """To speak of it."""
+    method: str
+    preset: str
+    network: Any
+    """Config of the method's network, in place of the preset's; None for that."""
+    bodies: tuple[Morphology, ...]
+    """Those it was trained on."""
+    weights: Mapping[str, Tensor]
+    """Those that begin with `actor.` and `normalizer.`, at least."""
+
+
+@dataclass(frozen=True)
 class Setup:
     """What a learner is made for, beside its config."""
 
@@ -70,6 +86,8 @@ class Setup:
     slack: int = 0
     """Transitions, of all bodies together, that may be stored while an older checkpoint is still
     kept: what a checkpoint refers to is not overwritten by so many."""
+    sources: tuple[SourcePolicy, ...] = ()
+    """What the config's `sources` names, in that order."""
 
 
 @dataclass(frozen=True)

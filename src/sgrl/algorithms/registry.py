@@ -46,6 +46,12 @@ ALGORITHMS = {
         Algorithm("sac", "sac", "sgrl.algorithms.sac_config:SACConfig", "sgrl.algorithms.sac:SAC"),
         Algorithm("td3", "td3", "sgrl.algorithms.td3_config:TD3Config", "sgrl.algorithms.td3:TD3"),
         Algorithm("ppo", "ppo", "sgrl.algorithms.ppo_config:PPOConfig", "sgrl.algorithms.ppo:PPO"),
+        Algorithm(
+            "distil",
+            "distil",
+            "sgrl.algorithms.distil_config:DistilConfig",
+            "sgrl.algorithms.distil:Distil",
+        ),
     )
 }
 """The algorithms of the package."""

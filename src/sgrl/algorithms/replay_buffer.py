@@ -13,8 +13,6 @@ checkpoint samples the same numbers, to the bit. Imports no torch.
 
 from __future__ import annotations
 
-import os
-import weakref
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sgrl.algorithms.free_space import free_bytes
+from sgrl.algorithms.free_space import check_fits
+from sgrl.algorithms.record_ring import RecordRing
 from sgrl.envs.columns import varying_columns
 from sgrl.morphology import Morphology
 
@@ -68,34 +67,15 @@ def bytes_per_step(body: Morphology) -> int:
     return record_type(body).itemsize
 
 
-class _Ring:
+class _Ring(RecordRing):
     """The newest records of one body."""
 
     def __init__(self, body: Morphology, rows: int, steps: int, path: Path | None) -> None:
-        self.name, self.rows = body.name, rows
+        super().__init__(record_type(body), rows, path)
+        self.name = body.name
         self.columns, self.actuated = varying_columns(body), np.flatnonzero(body.actuated)
-        self.added = 0
         self.starts: deque[int] = deque(maxlen=steps)
         """Serial numbers at which the latest steps began: their ends are not known yet."""
-        kind = record_type(body)
-        self._file: int | None = None
-        self.records: NDArray[Any]
-        if path is None:
-            # Pages of zeros are only taken when they are written.
-            self.records = np.zeros(rows, kind)
-            return
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        weakref.finalize(self, os.close, self._file)
-        size, expected = os.fstat(self._file).st_size, rows * kind.itemsize
-        if size == 0:
-            os.ftruncate(self._file, expected)
-        elif size != expected:
-            short = "it is truncated, or " if size < expected else "it "
-            raise ValueError(
-                f"{path} holds {size:,} bytes, not {expected:,}: {short}was written for another "
-                f"body, capacity or slack"
-            )
-        self.records = np.memmap(path, kind, "r", shape=(rows,))
 
     def add(
         self,
@@ -109,7 +89,6 @@ class _Ring:
         """A step of the body's environments (n, ...)."""
         envs, ends = len(obs), np.flatnonzero(done)
         records = np.zeros(envs + len(ends), self.records.dtype)
-        records["serial"] = 1 + self.added + np.arange(len(records))
         records["columns"][:envs] = obs[:, self.columns]
         records["columns"][envs:] = final_obs[ends][:, self.columns]
         records["actions"][:envs] = actions[:, self.actuated]
@@ -121,30 +100,7 @@ class _Ring:
         after[ends] = self.added + envs + np.arange(len(ends))
         records["next"][:envs] = after
         self.starts.append(self.added)
-        self._write(records)
-
-    def _write(self, records: NDArray[Any]) -> None:
-        for first in range(0, len(records), self.rows):
-            part = records[first : first + self.rows]
-            start = self.added % self.rows
-            before_end = min(len(part), self.rows - start)
-            self._put(start, part[:before_end])
-            self._put(0, part[before_end:])
-            self.added += len(part)
-
-    def _put(self, start: int, records: NDArray[Any]) -> None:
-        if not len(records):
-            return
-        if self._file is None:
-            self.records[start : start + len(records)] = records
-            return
-        # Not through the memory map: there, a full disk would kill the process instead of
-        # raising OSError.
-        left = memoryview(records.tobytes())
-        offset = start * self.records.itemsize
-        while left:
-            written = os.pwrite(self._file, left, offset)
-            left, offset = left[written:], offset + written
+        self.append(records)
 
     def window(self, share: int) -> tuple[int, int]:
         """First and end of the serial numbers, from 0, that may be sampled."""
@@ -171,15 +127,6 @@ class _Ring:
             now = np.where(live, self.records["next"][now] % self.rows, now)
             live = live & ~self.records["is_last"][now]
         return start, now, rewards.astype(np.float32), discounts.astype(np.float32)
-
-    def holds(self, number: int) -> bool:
-        """Whether the record that was added after `number` others is (still) there."""
-        return int(self.records["serial"][number % self.rows]) == 1 + number
-
-    def flush(self) -> None:
-        """Wait until the disk has it."""
-        if self._file is not None:
-            os.fsync(self._file)
 
 
 class ReplayBuffer:
@@ -214,13 +161,7 @@ class ReplayBuffer:
         rows = self.share + RECORDS_PER_STEP * -(-slack // len(self.bodies))
         self.num_bytes = rows * sum(map(bytes_per_step, self.bodies))
         """Bytes of the full buffer."""
-        if self.num_bytes > (free := free_bytes(folder)):
-            where = "memory" if folder is None else f"the disk of {folder}"
-            raise ValueError(
-                f"a replay buffer of {capacity:,} transitions takes {self.num_bytes / 1e9:.2f} GB "
-                f"and does not fit in {where}, which has {free / 1e9:.2f} GB; take a smaller "
-                "buffer_size, checkpoint_every or keep"
-            )
+        check_fits(self.num_bytes, folder, f"a replay buffer of {capacity:,} transitions")
         self._gammas = tuple(gammas)
         self._rings = [
             _Ring(body, rows, n, None if folder is None else folder / f"{i:02}_{body.name}.ring")
@@ -289,12 +230,7 @@ class ReplayBuffer:
         if any(list(state[key]) != now[key] for key in ("bodies", "rows")):
             raise ValueError("this state is of a replay buffer of other bodies or another size")
         for ring, added in zip(self._rings, state["added"], strict=True):
-            oldest = max(0, added - self.share)
-            if added and not (ring.holds(oldest) and ring.holds(added - 1)):
-                raise ValueError(
-                    f"the stored transitions of {ring.name} are missing, or newer ones "
-                    f"have taken their place: the slack was too small"
-                )
+            ring.check_holds(added, self.share, ring.name)
         for ring, added, starts in zip(self._rings, state["added"], state["starts"], strict=True):
             ring.added = added
             ring.starts.clear()

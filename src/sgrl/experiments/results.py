@@ -105,11 +105,11 @@ def scores(trials: Sequence[Trial], statistic: str = "total_reward") -> Array:
     return np.array([[means[seed, *body] for body in bodies] for seed in seeds])
 
 
-def read_curve(run: Path) -> tuple[Array, Array]:
-    """Steps and returns of a run's metrics, from the first episode that ended."""
+def read_curve(run: Path, column: str = "return") -> tuple[Array, Array]:
+    """Steps and returns of a run's metrics, or another column, where there is a number."""
     rows = Run(run).metrics() if run.is_dir() else []
     points = np.array(
-        [[row["steps"], row["return"]] for row in rows if row.get("return") is not None], np.float64
+        [[row["steps"], row[column]] for row in rows if row.get(column) is not None], np.float64
     )
     return (points[:, 0], points[:, 1]) if len(points) else (np.zeros(0), np.zeros(0))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -117,12 +118,18 @@ def _is_of(run: Run, identity: dict[str, Any]) -> bool:
 
 
 def run_job(job: Job) -> None:
-    """Train, go on with what is there, or do nothing if it is done."""
+    """Train, go on with what is there, or do nothing if it is done.
+
+    What a finished job stored to learn from is dropped: in a grid it would fill the disk.
+    """
     state = job.state()
     if state.phase == "missing":
         train(job.settings)
     elif state.phase == "partial":
         train(TrainSettings(resume=job.folder))
+    replay = Run(job.folder).replay
+    if job.state().phase == "done" and replay.is_dir() and not replay.is_symlink():
+        shutil.rmtree(replay)
 
 
 @dataclass(frozen=True)

@@ -30,23 +30,25 @@ class _Options:
     trust: TrustOption = ()
 
 
-def parse_settings(arguments: Sequence[str], description: str | None = None) -> TrainSettings:
+def parse_settings(
+    arguments: Sequence[str], description: str | None = None, prog: str = "sgrl train"
+) -> TrainSettings:
     """Settings from the options of `sgrl train`.
 
     ValueError for options of an algorithm other than the one that learns. The modules that the
     user names in them are trusted.
     """
-    algorithms = _option(arguments, "--algorithm")
+    algorithms = option_values(arguments, "--algorithm")
     TRUST.add_named(algorithms)
     rows = {row.options: row for row in ALGORITHMS.values()}
     for name in algorithms:
         if ":" in name:
-            TRUST.add(_option(arguments, "--trust"))
+            TRUST.add(option_values(arguments, "--trust"))
             rows.setdefault(algorithm_named(name).options, algorithm_named(name))
     configs = {options: row.config_class() for options, row in rows.items()}
     fields = [(name, config, field(default_factory=config)) for name, config in configs.items()]
     options = make_dataclass("Options", fields, bases=(_Options,), frozen=True)
-    parsed: Any = read_options(options, "sgrl train", arguments, description)
+    parsed: Any = read_options(options, prog, arguments, description)
     TRUST.add(parsed.trust)
     TRUST.add_named((parsed.settings.method,))
     read = {name: getattr(parsed, name) for name in configs}
@@ -76,7 +78,7 @@ def _with_config(
     return replace(settings, config=next(iter(given.values()), None))
 
 
-def _option(arguments: Sequence[str], name: str) -> list[str]:
+def option_values(arguments: Sequence[str], name: str) -> list[str]:
     """Values that are given for an option, before anything is known of the others."""
     values = [
         argument.partition("=")[2] if "=" in argument else following

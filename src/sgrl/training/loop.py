@@ -51,6 +51,7 @@ from sgrl.training.settings import (
     resumed_settings,
     started_from,
 )
+from sgrl.training.sources import copy_sources, read_sources
 
 Say = Callable[[str], None]
 ABOUT = ("method", "preset", "algorithm", "bodies")
@@ -111,6 +112,8 @@ def _train(settings: TrainSettings, stop: StopRequest) -> Path:
     with run.locked():
         _configure_torch(settings)
         try:
+            if fresh:
+                copy_sources(settings.algorithm_config().sources, settings.runs, run)
             training = Training(settings, run)
             training.prepare(say)
         except BaseException:
@@ -156,7 +159,7 @@ class Training:
         self.settings, self.folder, self.goal = settings, run, settings.steps
         self.collector = _make_collector(settings, run)
         layout = self.collector.layout
-        self.learner = make_learner(settings, layout, run.replay)
+        self.learner = make_learner(settings, layout, run.replay, read_sources(run))
         self.episodes = Episodes(settings.morphologies(), layout.body_index)
         self.losses = Losses(self.learner.metrics)
         self.evaluator = Evaluator(settings, run)

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +22,14 @@ from sgrl.envs.task import Variant
 from sgrl.models.plugins import TRUST
 from sgrl.morphology import Morphology, get_body, mirror_of
 from sgrl.morphology.table import TABLE
-from sgrl.training.checkpoint import METADATA, WEIGHTS, read_metadata
+from sgrl.training.checkpoint import METADATA, WEIGHTS
 from sgrl.training.evaluate import InMirror, evaluate
+from sgrl.training.history import history_of
 from sgrl.training.place import describe_place, split_place
 from sgrl.training.policy import TrainedPolicy, load_policy, read_policy_weights
 from sgrl.training.results import BodyResult, format_mean
 from sgrl.training.run import SHIPPED, Run, find_run
+from sgrl.training.sources import public_settings
 
 FAR = 10_000.0
 """Metres to the target of the start angles' table; progress is what is missing in the end."""
@@ -75,11 +75,8 @@ def publish(
         (draft.checkpoints / folder.name).mkdir(parents=True)
         for name in (WEIGHTS, METADATA):
             shutil.copyfile(folder / name, draft.checkpoints / folder.name / name)
-        # Folders of the machine that trained it are nobody's business.
-        draft.write_settings(
-            replace(found.settings(), runs=Path("runs"), resume=None, init_from=None, name=out.name)
-        )
-        made = _made(found, out.name) | _history(found, draft.checkpoints / folder.name)
+        draft.write_settings(public_settings(found.settings(), out.name))
+        made = _made(found, out.name) | history_of(found, draft.checkpoints / folder.name)
         card = made | _measured(load_policy(draft.path), episodes, threads, say)
         (draft.path / "card.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
         (draft.path / "card.md").write_text(format_card(card), encoding="utf-8")
@@ -101,45 +98,6 @@ def _made(run: Run, name: str) -> dict[str, Any]:
         "versions": {key: versions[key] for key in ("python", "torch", "mujoco")},
         "licence": LICENCE,
     }
-
-
-def _history(run: Run, folder: Path) -> dict[str, Any]:
-    """What it took to come to a checkpoint: also in the run that its weights started from."""
-    processes, settings = run.versions()["processes"], run.settings()
-    hours = read_metadata(folder)["seconds"] / 3600
-    history = {
-        "steps": int(folder.name),
-        "hours": hours,
-        "core_hours": hours * settings.threads,
-        "commands": [_public(one["command"]) for one in processes if one["command"]],
-        "commits": [one["commit"] for one in processes],
-    }
-    if start := settings.init_from:
-        place, which = split_place(start)
-        before = find_run(place)
-        earlier = (
-            before.card()
-            if before.is_published()
-            else _history(before, read_policy_weights(before, which)[0])
-        )
-        history = {key: earlier[key] + own for key, own in history.items()}
-    return history | {"commits": list(dict.fromkeys(history["commits"]))}
-
-
-def _public(command: str) -> str:
-    """A command without the folder that its runs were put in, and others by their names alone."""
-    parts = (
-        word.split("=", 1) if word.startswith("--") else [word] for word in shlex.split(command)
-    )
-    words = [word for part in parts for word in part]
-    if "--runs" in words:
-        place = words.index("--runs")
-        del words[place : place + 2]
-    for option in ("--init-from", "--resume"):
-        if option in words[:-1]:
-            place = words.index(option) + 1
-            words[place] = Path(words[place]).name
-    return shlex.join(words)
 
 
 def _measured(

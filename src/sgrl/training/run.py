@@ -7,6 +7,7 @@ runs/set-3d_hopper_5_full-seed1/
   tensorboard/       the same for TensorBoard
   checkpoints/       a folder for each of the last few, named by its steps
   replay/            transitions, as files that are only appended to
+  sources/           policies of other runs that this one learns from
   log.txt            what was said, with the time
   lock               held by the process that trains
 
@@ -80,6 +81,10 @@ class Run:
     @property
     def replay(self) -> Path:
         return self.path / "replay"
+
+    @property
+    def sources(self) -> Path:
+        return self.path / "sources"
 
     @property
     def files(self) -> SafeFolder:
