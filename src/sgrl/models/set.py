@@ -135,23 +135,19 @@ def ablate(config: SETConfig, name: str) -> SETConfig:
 
 
 class GramLinear(nn.Linear):
-    """E^T E of m vectors E (n, 3, m), each pair once, to (n, outputs)."""
+    """A linear map of E^T E, each pair of the m vectors E (n, 3, m) once: (n, outputs)."""
 
-    entries: Tensor
+    pairs: Tensor
 
     def __init__(self, vectors: int, outputs: int, gain: float, *, bias: bool) -> None:
         super().__init__(vectors * (vectors + 1) // 2, outputs, bias)
         initialize(self, gain)
-        # Each pair, half to each of its two entries of the symmetric matrix.
         first, second = torch.triu_indices(vectors, vectors)
-        entries = torch.zeros(len(first), vectors, vectors)
-        entries[torch.arange(len(first)), first, second] += 0.5
-        self.register_buffer("entries", (entries + entries.mT).flatten(1), persistent=False)
+        self.register_buffer("pairs", first * vectors + second, persistent=False)
 
     def forward(self, E: Tensor) -> Tensor:
-        # As a sum over coordinates, which the compiler fuses, where it would not E.mT @ E.
-        gram = (E.unsqueeze(-1) * E.unsqueeze(-2)).sum(1)  # [Z, g, d]^T [Z, g, d]
-        return functional.linear(gram.flatten(1), self.weight @ self.entries, self.bias)
+        gram = (E.mT @ E).flatten(1)  # [Z, g, d]^T [Z, g, d]
+        return functional.linear(gram.index_select(1, self.pairs), self.weight, self.bias)
 
 
 class Invariants(nn.Module):
