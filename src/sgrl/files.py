@@ -105,10 +105,13 @@ class SafeFolder:
 
     def write_new(self, name: str, data: bytes) -> None:
         """Write a file that was not there; the disk has it when this returns."""
-        with open(self.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        descriptor, left = self.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL), memoryview(data)
+        try:
+            while left:
+                left = left[os.write(descriptor, left) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def append(self, name: str, text: str) -> None:
         """Text at the end of a file."""
