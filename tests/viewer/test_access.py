@@ -19,7 +19,7 @@ from websockets.typing import Origin, Subprotocol
 
 from sgrl.morphology import get_body
 from sgrl.viewer.access import is_loopback
-from sgrl.viewer.page import Page
+from sgrl.viewer.live_page import Page
 from sgrl.viewer.server import MAX_CLIENTS, MAX_MESSAGE, MAX_RATE, LocalServer, start_server
 from sgrl.viewer.simulation import Simulation
 from tests.viewer.drivers import Still

@@ -7,14 +7,14 @@ import pytest
 
 from sgrl.morphology import get_body
 from sgrl.viewer.clicks import FARTHEST, NEAREST, Clicker
-from sgrl.viewer.robot import Place
+from sgrl.viewer.robot import XY
 from sgrl.viewer.simulation import Simulation
 from tests.viewer.drivers import Still
 
 WALKER = get_body("3d_walker_7_full")
 
 
-def clicked(seed: int) -> tuple[list[float], list[Place]]:
+def clicked(seed: int) -> tuple[list[float], list[XY]]:
     """When is clicked, and where the targets of the first robot then are."""
     simulation = Simulation(Still(), [WALKER] * 2, roams=False)
     clicker = Clicker(simulation, clicks=6, seconds=3.0, seed=seed)

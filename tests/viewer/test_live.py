@@ -40,6 +40,6 @@ def test_a_viewer_of_a_script_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
         interrupt.set()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sgrl.viewer.page.Page.run", serve)
+    monkeypatch.setattr("sgrl.viewer.live_page.Page.run", serve)
     sgrl.view("random", port=8765, open_browser=False, block=True)
     assert interrupt.is_set()

@@ -45,7 +45,7 @@ def test_numbers_of_each_robot() -> None:
     simulation = Simulation(Trained(), [WALKER, HOPPER])
     first, second = simulation.robots
     first.speed, first.reward, first.total, first.falls = 1.26, 0.51, 42.4, 3
-    simulation.aim(first.place + np.array([3.0, 4.0]))
+    simulation.aim(first.xy + np.array([3.0, 4.0]))
     text = words(readout.robots(simulation.robots, second, simulation.driver))
     assert "1 1.3 5.0 m 0.5 42 3 2" in text
     assert "5 limbs, never seen in training (zero-shot)" in text
@@ -67,7 +67,7 @@ def test_a_target_that_is_reached_is_said() -> None:
     simulation = Simulation(Still(), [WALKER])
     (robot,) = simulation.robots
     assert "reached 0.0" not in words(readout.robots([robot], robot, simulation.driver))
-    simulation.aim(robot.place + np.array([0.6, 0.0]))
+    simulation.aim(robot.xy + np.array([0.6, 0.0]))
     assert "1 0.0 reached 0.0" in words(readout.robots([robot], robot, simulation.driver))
 
 

@@ -50,7 +50,7 @@ def test_a_trained_policy_runs_to_the_click(browser: Browser) -> None:
 def test_chance_does_not_run_to_the_click(seed: int) -> None:
     simulation = Simulation(RandomDriver(seed), [get_body(CHEETAH)], seed=seed)
     (robot,) = simulation.robots
-    simulation.aim(robot.place + np.array([3 * CLOSER, 0.0]))
+    simulation.aim(robot.xy + np.array([3 * CLOSER, 0.0]))
     start = robot.distance
     while simulation.time < WITHIN:
         simulation.advance(0.2)

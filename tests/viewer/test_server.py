@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("viser")
 from sgrl.morphology import get_body
-from sgrl.viewer.page import Page
+from sgrl.viewer.live_page import Page
 from sgrl.viewer.server import free_port, start_server
 from sgrl.viewer.simulation import Simulation
 from tests.viewer.drivers import Still

@@ -9,7 +9,7 @@ from sgrl.envs.observation import split
 from sgrl.envs.task import REACH_DISTANCE
 from sgrl.morphology import FAMILIES, Morphology, body_names, get_body
 from sgrl.viewer.driver import RandomDriver
-from sgrl.viewer.robot import Place, Robot
+from sgrl.viewer.robot import XY, Robot
 from sgrl.viewer.shapes import lowest_point
 from sgrl.viewer.simulation import (
     FARTHEST_TARGET,
@@ -25,8 +25,8 @@ CHEETAH, WALKER = get_body("3d_cheetah_14_full"), get_body("3d_walker_7_full")
 HUMANOID = get_body("3d_humanoid_9_full")
 
 
-def observed_direction(robot: Robot) -> Place:
-    direction: Place = split(robot.observation, robot.body.num_limbs).target[:2]
+def observed_direction(robot: Robot) -> XY:
+    direction: XY = split(robot.observation, robot.body.num_limbs).target[:2]
     return direction
 
 
@@ -63,7 +63,7 @@ def test_a_new_target_is_seen_at_once() -> None:
     for place in ((5.0, 0.0), (0.0, 7.0), (-3.0, -4.0)):
         simulation.aim(np.array(place))
         assert np.array_equal(robot.target, place)
-        away = robot.target - robot.place
+        away = robot.target - robot.xy
         assert np.allclose(observed_direction(robot), away / np.hypot(*away), atol=1e-6)
         assert robot.distance == pytest.approx(np.hypot(*away))
         simulation.advance(0.008)
@@ -89,7 +89,7 @@ def test_a_target_in_a_direction_of_one_robot() -> None:
     simulation = Simulation(Still(), [WALKER] * 3)
     second = simulation.robots[1]
     simulation.aim_towards(second, np.pi / 2, 8.0)
-    assert np.allclose(second.target - second.place, (0.0, 8.0))
+    assert np.allclose(second.target - second.xy, (0.0, 8.0))
     gaps = np.array([r.target - second.target - r.home + second.home for r in simulation.robots])
     assert np.allclose(gaps, 0)
 
@@ -117,7 +117,7 @@ def test_a_target_under_the_robot_is_ignored() -> None:
     simulation = Simulation(Still(), [WALKER])
     (robot,) = simulation.robots
     before = robot.target
-    simulation.aim(robot.place)
+    simulation.aim(robot.xy)
     assert np.array_equal(robot.target, before)
 
 
@@ -165,16 +165,16 @@ def test_who_falls_gets_up_where_it_lies() -> None:
     simulation.push(robot, 4.0, angle=1.0)
     places = []
     while robot.falls == 0:
-        places.append(robot.place)
+        places.append(robot.xy)
         total = robot.total
         simulation.advance(0.008)
-    assert np.hypot(*(robot.place - places[-1])) < 0.2
-    assert np.hypot(*(robot.place - robot.home)) > 0.3, "not at home"
+    assert np.hypot(*(robot.xy - places[-1])) < 0.2
+    assert np.hypot(*(robot.xy - robot.home)) > 0.3, "not at home"
     assert np.allclose(robot.target, target)
     assert abs(total) > 1
     assert robot.total == 0
     assert robot.env.data.qpos[2] == pytest.approx(HUMANOID.torso_height, abs=0.02)
-    away = robot.target - robot.place
+    away = robot.target - robot.xy
     assert np.allclose(observed_direction(robot), away / np.hypot(*away), atol=1e-6)
 
 
@@ -192,7 +192,7 @@ def test_or_stays_down() -> None:
 def test_a_target_that_is_reached(roams: bool) -> None:
     simulation = Simulation(Still(), [WALKER], roams=roams)
     (robot,) = simulation.robots
-    goal = robot.place + np.array([0.6 * REACH_DISTANCE, 0.0])
+    goal = robot.xy + np.array([0.6 * REACH_DISTANCE, 0.0])
     simulation.aim(goal)
     simulation.advance(0.08)
     assert robot.reached == 1, "once, though it is there for ten steps"
@@ -207,7 +207,7 @@ def test_a_target_that_is_reached(roams: bool) -> None:
 def test_a_target_that_stays_also_if_the_robot_falls_on_it() -> None:
     simulation = Simulation(Still(), [WALKER], roams=False)
     (robot,) = simulation.robots
-    goal = robot.place + np.array([0.1, 0.05])
+    goal = robot.xy + np.array([0.1, 0.05])
     simulation.aim(goal)
     robot.fall()
     assert np.allclose(robot.target, goal)
@@ -321,7 +321,7 @@ def test_newcomers_start_beside_the_others_and_run_with_them() -> None:
     first.start(np.array([40.0, -30.0]), np.array([50.0, -20.0]))
     new = simulation.add(CHEETAH)
     away = new.home - first.home
-    assert np.allclose(new.place, first.place + away, atol=0.2)
+    assert np.allclose(new.xy, first.xy + away, atol=0.2)
     assert np.allclose(new.target, first.target + away)
     simulation.remove(first)
     simulation.aim(np.array([3.0, 4.0]))
@@ -350,7 +350,7 @@ def test_another_body_takes_a_robots_place() -> None:
     new = simulation.replace(simulation.robots[0], CHEETAH)
     assert simulation.robots[0] is new
     assert new.body == CHEETAH
-    assert np.allclose(new.place, (3.0, 4.0), atol=0.2)
+    assert np.allclose(new.xy, (3.0, 4.0), atol=0.2)
     assert np.allclose(new.target, (9.0, 9.0))
 
 
@@ -361,7 +361,7 @@ def test_reset_begins_at_home_turned_anyhow() -> None:
         simulation.advance(0.3)
         simulation.reset()
         for robot in simulation.robots:
-            assert np.allclose(robot.place, robot.home, atol=0.15)
+            assert np.allclose(robot.xy, robot.home, atol=0.15)
             assert robot.total == robot.falls == 0
             assert len(robot.trail) == 1
         headings.add(round(float(simulation.robots[0].env.data.qpos[3]), 3))

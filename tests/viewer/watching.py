@@ -15,8 +15,8 @@ from PIL import Image
 
 from sgrl.morphology import FAMILIES, get_body
 from sgrl.viewer.driver import Driver
-from sgrl.viewer.page import Page as ViewerPage
-from sgrl.viewer.robot import Place, Robot
+from sgrl.viewer.live_page import Page as ViewerPage
+from sgrl.viewer.robot import XY, Robot
 from sgrl.viewer.server import LocalServer, start_server
 from sgrl.viewer.simulation import Simulation
 
@@ -44,7 +44,7 @@ def wait_for(
         page.wait_for_timeout(50)
 
 
-def has_moved(robot: Robot, before: Place) -> bool:
+def has_moved(robot: Robot, before: XY) -> bool:
     """Whether its target has. It stays, but for rounding, where a robot falls and gets up."""
     return bool(np.hypot(*(robot.target - before)) > 1e-3)
 
@@ -83,7 +83,7 @@ def held(viewer: Viewer, page: Page) -> Iterator[Robot]:
     wait_for(lambda: viewer.page.panel.paused, page, "the pause")
     middle = np.zeros(2)
     wait_for(
-        lambda: np.allclose(viewer.page.stage.to_world(middle), robot.place, atol=0.01),
+        lambda: np.allclose(viewer.page.stage.to_world(middle), robot.xy, atol=0.01),
         page,
         "the camera to be there",
     )

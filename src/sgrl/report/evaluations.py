@@ -11,8 +11,8 @@ from sgrl.envs.task import Variant
 from sgrl.markup import Html, html_table
 from sgrl.report.cards import PolicyRecord
 from sgrl.report.groups import Group, task_of
+from sgrl.report.run_tables import NOTHING, note, show_mean
 from sgrl.report.runs import RunRecord
-from sgrl.report.tables import NOTHING, note, show_mean
 from sgrl.training.references import KINDS, reference_return
 from sgrl.training.results import format_mean
 

@@ -58,8 +58,8 @@ def make_labels(settings: Sequence[Settings], bodies: Sequence[set[str]]) -> lis
     Rivals, which have a body in common, never share one. A label names no more settings than
     it needs to tell its own from its rivals.
     """
-    places = range(len(settings))
-    rivals = [(i, j) for i, j in combinations(places, 2) if bodies[i] & bodies[j]]
+    indices = range(len(settings))
+    rivals = [(i, j) for i, j in combinations(indices, 2) if bodies[i] & bodies[j]]
 
     def telling(pairs: Iterable[tuple[int, int]]) -> list[str]:
         return telling_settings([(settings[i], settings[j]) for i, j in pairs])
@@ -67,17 +67,17 @@ def make_labels(settings: Sequence[Settings], bodies: Sequence[set[str]]) -> lis
     keys = telling(rivals)
     kinds = [tuple(own.get(key) for key in ("method", *keys)) for own in settings]
     needed: dict[tuple[str | None, ...], set[str]] = {}
-    for place in places:
-        needed.setdefault(kinds[place], set()).update(telling(p for p in rivals if place in p))
+    for index in indices:
+        needed.setdefault(kinds[index], set()).update(telling(p for p in rivals if index in p))
     labels = [
         _label(own, [key for key in keys if key in needed[kind]])
         for own, kind in zip(settings, kinds, strict=True)
     ]
     for label in set(labels):
-        own_places = [place for place in places if labels[place] == label]
-        if len({kinds[place] for place in own_places}) > 1:
-            for place in own_places:
-                labels[place] = _label(settings[place], keys)
+        own_indices = [index for index in indices if labels[index] == label]
+        if len({kinds[index] for index in own_indices}) > 1:
+            for index in own_indices:
+                labels[index] = _label(settings[index], keys)
     return labels
 
 

@@ -19,13 +19,13 @@ from sgrl.files import writable
 from sgrl.markup import Html
 from sgrl.models.plugins import TRUST
 from sgrl.morphology import get_body
-from sgrl.report import tables
+from sgrl.report import run_tables
 from sgrl.report.cards import PolicyRecord, find_policies
+from sgrl.report.certificates import certificate_table
 from sgrl.report.evaluations import evaluations_table
 from sgrl.report.groups import Group, make_groups
+from sgrl.report.run_tables import note, series_of
 from sgrl.report.runs import Column, RunRecord, read_runs
-from sgrl.report.symmetry import certificate_table
-from sgrl.report.tables import note, series_of
 from sgrl.training.references import KINDS, reference_return
 
 SCRIPTS = ("curves.js", "chart.js", "page.js")
@@ -74,13 +74,13 @@ def make_page(
     about = f"{' and '.join(counted)} · {time.strftime('%d %B %Y, %H:%M')}"
     evaluations = evaluations_table(groups, policies)
     sections = {
-        "Final returns": tables.summary_table(groups),
-        "Returns by body": tables.returns_table(groups),
-        "Settings that differ": tables.settings_table(groups),
+        "Final returns": run_tables.summary_table(groups),
+        "Returns by body": run_tables.returns_table(groups),
+        "Settings that differ": run_tables.settings_table(groups),
         "Symmetry certificate": certificate_table(groups),
         "Evaluations": evaluations,
         "Replays": _replay_list(groups),
-        "Runs": tables.runs_table(groups),
+        "Runs": run_tables.runs_table(groups),
     }
     if not groups:
         sections = {"Evaluations": evaluations}

@@ -14,7 +14,7 @@ from sgrl.training.run import Run, find_run
 from sgrl.training.settings import TrainSettings, is_over
 
 MOST_POINTS = 400
-"""Points of a curve in the page; of a longer one neighbours are averaged."""
+"""Points of a curve in the page; of a longer one neighbors are averaged."""
 REPLAY_SUFFIXES = (".html", ".mp4", ".gif")
 
 Column = list[float | None]
@@ -29,7 +29,7 @@ class RunRecord:
     run: Run
     settings: TrainSettings
     columns: dict[str, Column]
-    """Of metrics.csv, at most `MOST_POINTS` long."""
+    """Those of metrics.csv, at most `MOST_POINTS` long."""
     last: dict[str, float | None]
     """The last row of metrics.csv."""
     command: str | None
@@ -80,9 +80,9 @@ def read_runs(
     for one in where:
         try:
             run = _find(one)
-            place = run.path.resolve()
-            if place not in records:
-                records[place] = _read(run)
+            path = run.path.resolve()
+            if path not in records:
+                records[path] = _read(run)
         except NothingToShowError as reason:
             reasons.append(reason)
     if not records:
@@ -123,7 +123,7 @@ def _read(run: Run) -> RunRecord:
 
 
 def thin(rows: Sequence[Mapping[str, float | None]], most: int = MOST_POINTS) -> dict[str, Column]:
-    """Columns of at most `most` numbers: means of neighbouring rows, of counters the last."""
+    """Columns of at most `most` numbers: means of neighboring rows, of counters the last."""
     ends = [round((i + 1) * len(rows) / most) for i in range(most)]
     if len(rows) <= most:
         ends = list(range(1, len(rows) + 1))

@@ -65,7 +65,7 @@ class Access:
 
     @property
     def path(self) -> str:
-        """Of the page, and of its WebSocket."""
+        """The path of the page and of its WebSocket."""
         return f"/{self._token}/"
 
     @property

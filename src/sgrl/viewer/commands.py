@@ -97,7 +97,7 @@ def replay_command(
     """
     TRUST.add(trust)
     need_viser()
-    from sgrl.viewer.replay import write_replay
+    from sgrl.viewer.replay_page import write_replay
 
     _check_seconds(seconds)
     simulation = make_simulation(run, bodies, variant, seed)

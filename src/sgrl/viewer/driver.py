@@ -34,7 +34,7 @@ class Driven(Protocol):
 
 
 class Driver(ABC):
-    """From what several robots observe to what all of them do."""
+    """Turns what several robots observe into what all of them do."""
 
     name: str
     """What it is called: the run or the policy."""

@@ -56,8 +56,8 @@ def write_gallery(
     draw = ImageDraw.Draw(sheet)
     font = ImageFont.load_default(size=13)
     with writable(path) as target:
-        for place, (name, caption) in enumerate(labels):
-            x, y = place % columns * TILE, place // columns * (TILE + CAPTION)
+        for index, (name, caption) in enumerate(labels):
+            x, y = index % columns * TILE, index // columns * (TILE + CAPTION)
             sheet.paste(Image.fromarray(portrait(get_body(name))), (x, y))
             draw.text((x + TILE / 2, y + TILE + CAPTION / 2), caption, "black", font, anchor="mm")
         sheet.save(target, format="PNG", optimize=True)

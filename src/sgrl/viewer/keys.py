@@ -15,7 +15,7 @@ from sgrl.viewer.panel import Do, Panel
 from sgrl.viewer.simulation import Simulation
 
 AHEAD = 8.0
-"""Metres from the robot to a target that is set by a key."""
+"""Meters from the robot to a target that is set by a key."""
 
 
 def bind_keys(gui: viser.GuiApi, simulation: Simulation, panel: Panel, do: Do) -> None:

@@ -27,11 +27,11 @@ MORE_COLORS: tuple[Color, ...] = (
     (0.95, 0.62, 0.72),
     (0.33, 0.38, 0.45),
 )
-"""Of robots whose family's color another one has already."""
+"""Colors of robots whose family's color another one has already."""
 LEAST_DIFFERENCE = 0.2
 """Between the colors of two robots."""
 IDLE = np.array([0.62, 0.66, 0.72])
-"""Of a limb without an action, or without attention."""
+"""The color of a limb without an action, or without attention."""
 ACTING = np.array([0.87, 0.13, 0.16])
 ATTENDED = np.array([0.42, 0.16, 0.78])
 FULL_ATTENTION = 2.0

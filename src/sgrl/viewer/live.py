@@ -27,7 +27,7 @@ class LiveViewer:
 
     def __init__(self, simulation: Simulation, host: str = "127.0.0.1", port: int = PORT) -> None:
         need_viser()
-        from sgrl.viewer.page import Page
+        from sgrl.viewer.live_page import Page
         from sgrl.viewer.server import start_server
 
         self.simulation = simulation

@@ -12,7 +12,7 @@ from sgrl.viewer.robot import Robot
 BAR = 46
 """Pixels from the middle to the end of a bar."""
 HINGE_COLORS = ("#d9534f", "#3c9d5b", "#3b77c4")
-"""Of the hinges x, y and z."""
+"""The colors of hinges x, y and z."""
 _STYLE = "font-size:12px;padding:0 1.2em 0 0.6em;line-height:1.5"
 
 
@@ -74,7 +74,7 @@ def robots(shown: Sequence[Robot], selected: Robot, driver: Driver) -> str:
         weight = "600" if robot is selected and len(shown) > 1 else "400"
         cells = (
             f"{robot.speed:.1f}",
-            "reached" if robot.is_at_target else _metres(robot.distance),
+            "reached" if robot.is_at_target else _meters(robot.distance),
             f"{robot.reward:.1f}",
             f"{robot.total:.0f}",
             f"{robot.falls}",
@@ -128,5 +128,5 @@ def _bar(value: float, color: str) -> str:
     )
 
 
-def _metres(distance: float) -> str:
+def _meters(distance: float) -> str:
     return f"{distance:.1f} m" if distance < 1000 else f"{distance / 1000:.0f} km"

@@ -15,18 +15,18 @@ from sgrl.morphology import Morphology, compile_model
 from sgrl.viewer.limb_colors import Color, robot_color
 from sgrl.viewer.shapes import Shape, lowest_point
 
-Place = NDArray[np.float64]
-"""(2,): metres on the ground of the world."""
+XY = NDArray[np.float64]
+"""(2,): meters on the ground of the world."""
 
 PUSH_SECONDS = 0.1
 """How long a push lasts."""
 TRAIL_SPACING = 0.05
-"""Metres between two points of a trail."""
+"""Meters between two points of a trail."""
 TRAIL_POINTS = 400
 SMOOTHING = 0.3
 """Seconds over which a speed is averaged."""
 NEAREST_TARGET = 0.2
-"""Metres; an episode does not begin with a target any nearer. It may be moved there."""
+"""Meters; an episode does not begin with a target any nearer. It may be moved there."""
 
 
 class Robot:
@@ -39,7 +39,7 @@ class Robot:
     def __init__(
         self,
         whole: Morphology,
-        home: Place,
+        home: XY,
         variant: Variant,
         seed: int,
         color: Color | None = None,
@@ -52,7 +52,7 @@ class Robot:
         self.home = home
         self.origin = home.copy()
         self.clock = 0.0
-        """Seconds that it has lived."""
+        """Seconds since its start."""
         self.falls = 0
         self.since_fall = math.inf
         """Seconds."""
@@ -78,27 +78,27 @@ class Robot:
         return self._body
 
     @property
-    def place(self) -> Place:
-        """Of the torso."""
-        place: Place = self.env.data.xpos[1, :2] + self.origin
-        return place
+    def xy(self) -> XY:
+        """Where the torso is."""
+        xy: XY = self.env.data.xpos[1, :2] + self.origin
+        return xy
 
     @property
-    def resting_place(self) -> Place:
+    def resting_xy(self) -> XY:
         """Where it is, or home if its simulation has blown up and it is nowhere."""
-        place = self.place
-        return place if np.isfinite(place).all() else self.home
+        xy = self.xy
+        return xy if np.isfinite(xy).all() else self.home
 
     @property
-    def target(self) -> Place:
+    def target(self) -> XY:
         """Where it is to run."""
-        target: Place = self.env.target + self.origin
+        target: XY = self.env.target + self.origin
         return target
 
     @property
     def distance(self) -> float:
-        """Metres to the target."""
-        return float(np.hypot(*(self.target - self.place)))
+        """Meters to the target."""
+        return float(np.hypot(*(self.target - self.xy)))
 
     @property
     def is_at_target(self) -> bool:
@@ -110,8 +110,8 @@ class Robot:
         """(limbs, 3): of hinges x, y, z; zeros for the torso."""
         return self._body.by_limb(self.action)
 
-    def start(self, origin: Place, target: Place) -> None:
-        """Begin an episode at a place, turned anyhow."""
+    def start(self, origin: XY, target: XY) -> None:
+        """Begin an episode at `origin`, with any heading."""
         away = target - origin
         is_there = np.hypot(*away) < NEAREST_TARGET
         self.origin = origin.copy()
@@ -124,8 +124,8 @@ class Robot:
         self.action = np.zeros(self._body.action_dim, np.float32)
         self.reward = self.total = self.speed = self.approach = 0.0
         self._at_target = False
-        self._was, self._goal = self.place, self.env.target
-        self.trail: deque[Place] = deque([self._was], maxlen=TRAIL_POINTS)
+        self._was, self._goal = self.xy, self.env.target
+        self.trail: deque[XY] = deque([self._was], maxlen=TRAIL_POINTS)
 
     def after_step(self, action: NDArray[np.float32], stepped: StepTuple, *, roams: bool) -> bool:
         """Take note of what a step of its environment gave; whether it is still on its feet."""
@@ -152,7 +152,7 @@ class Robot:
         return not fallen
 
     def _look_back(self, approach: float) -> None:
-        was, self._was = self._was, self.place
+        was, self._was = self._was, self.xy
         speed = math.dist(self._was, was) / self.dt
         self.speed += self._smoothing * (speed - self.speed)
         self.approach += self._smoothing * (approach - self.approach)
@@ -164,17 +164,17 @@ class Robot:
         self.falls += 1
         self.since_fall = 0.0
         trail = self.trail
-        self.start(self.resting_place, self.target)
+        self.start(self.resting_xy, self.target)
         self.trail = trail
 
-    def aim(self, target: Place) -> None:
+    def aim(self, target: XY) -> None:
         """Move the target; one right under the torso is ignored, since it has no direction."""
         self._at_target = False
-        if np.hypot(*(target - self.place)) > 1e-3:
+        if np.hypot(*(target - self.xy)) > 1e-3:
             self.observation = self.env.set_target(target - self.origin)
             self._goal = self.env.target
 
-    def push(self, velocity: Place) -> None:
+    def push(self, velocity: XY) -> None:
         """Push the torso so that the whole body gains this velocity on the ground, m/s."""
         self._pushed_steps = max(1, round(PUSH_SECONDS / self.dt))
         force = self.env.model.body_mass.sum() * velocity / (self._pushed_steps * self.dt)
@@ -198,7 +198,7 @@ class Robot:
         self.action = np.zeros(body.action_dim, np.float32)
 
     def _carried_over(self, body: Morphology) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Where another body is if it takes this one's place; limbs that are new hang at rest."""
+        """Positions and velocities of another body in this one's stead; new limbs hang at rest."""
         qpos = np.zeros(7 + body.action_dim)
         qvel = np.zeros(6 + body.action_dim)
         data, before = self.env.data, self._body

@@ -156,7 +156,7 @@ def start_server(host: str, port: int, title: str) -> LocalServer:
 
 
 def free_port(host: str, port: int) -> int:
-    """The first port from `port` on that nothing listens on; ValueError for a bad address."""
+    """The first port from `port` on that is not in use; ValueError for a bad address."""
     if not 1 <= port <= 65535:
         raise ValueError(f"a port is a number from 1 to 65535, not {port}")
     last = min(port + PORTS_TRIED, 65536)

@@ -32,12 +32,12 @@ class Shape:
         """(balls,): their radii."""
 
     def poses(self, data: mujoco.MjData) -> tuple[Array, Array, Array]:
-        """Tubes' centres (tubes, 3) and quaternions (tubes, 4), balls' centres (balls, 3)."""
-        centres = data.geom_xpos[self._capsules]
+        """Tubes' centers (tubes, 3) and quaternions (tubes, 4), balls' centers (balls, 3)."""
+        centers = data.geom_xpos[self._capsules]
         axes = data.geom_xmat[self._capsules][:, 2::3]
         ends = self._half_length * axes
-        balls = np.concatenate((centres + ends, centres - ends, data.geom_xpos[self._spheres]))
-        return centres, _turn_z_onto(axes), balls
+        balls = np.concatenate((centers + ends, centers - ends, data.geom_xpos[self._spheres]))
+        return centers, _turn_z_onto(axes), balls
 
 
 def _turn_z_onto(axes: Array) -> Array:
@@ -50,7 +50,7 @@ def _turn_z_onto(axes: Array) -> Array:
 
 
 def lowest_point(model: mujoco.MjModel, data: mujoco.MjData) -> float:
-    """Height of the lowest point of all limbs, metres; `data` has its positions."""
+    """Height of the lowest point of all limbs, meters; `data` has its positions."""
     radius, half_length = model.geom_size[FLOOR:, 0], model.geom_size[FLOOR:, 1]
     down = radius + half_length * np.abs(data.geom_xmat[FLOOR:, 8])
     return float((data.geom_xpos[FLOOR:, 2] - down).min())

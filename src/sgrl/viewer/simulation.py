@@ -18,16 +18,16 @@ from sgrl.morphology import Morphology
 from sgrl.morphology.task import FAR_TARGET, NEAR_TARGET
 from sgrl.viewer.driver import Driver
 from sgrl.viewer.limb_colors import robot_color
-from sgrl.viewer.robot import Place, Robot
+from sgrl.viewer.robot import XY, Robot
 
 SPACING = 2.5
-"""Metres between robots at the start and at a target, so that they don't run into each other."""
+"""Meters between robots at the start and at a target, so that they don't run into each other."""
 HOMES = SPACING * np.array(
     [(0, 0), (0, 1), (0, -1), (1, 0), (1, 1), (1, -1), (-1, 0), (-1, 1)], np.float64
 )
 MAX_ROBOTS = len(HOMES)
 FARTHEST_TARGET = 1000.0
-"""Metres from the robots; a click near the horizon counts as one at this distance."""
+"""Meters from the robots; a click near the horizon counts as one at this distance."""
 CORES = count_cores()
 _TICK = 1e-6
 """Seconds by which a sum of steps may miss the time that it stands for."""
@@ -66,7 +66,7 @@ class Simulation:
             home = self._free_home()
             self._enter(body, home, home, target + home)
 
-    def _random_target(self) -> Place:
+    def _random_target(self) -> XY:
         """Around the home of the first robot, as the environments place theirs."""
         nearest, farthest = FAR_TARGET if self._variant == "v1" else NEAR_TARGET
         angle = self._rng.uniform(0, 2 * np.pi)
@@ -74,18 +74,18 @@ class Simulation:
         return np.array([reach * np.cos(angle), reach * np.sin(angle)])
 
     def add(self, body: Morphology) -> Robot:
-        """One more robot, at its place in the formation: beside the others, wherever they are."""
+        """One more robot, at its slot in the formation: beside the others, wherever they are."""
         if len(self.robots) == MAX_ROBOTS:
             raise ValueError(f"{MAX_ROBOTS} robots at once are the most")
         home, first = self._free_home(), self.robots[0]
         away = home - first.home
-        return self._enter(body, home, first.resting_place + away, first.target + away)
+        return self._enter(body, home, first.resting_xy + away, first.target + away)
 
-    def _free_home(self) -> Place:
+    def _free_home(self) -> XY:
         taken = {tuple(robot.home) for robot in self.robots}
-        return next(place for place in HOMES if tuple(place) not in taken)
+        return next(home for home in HOMES if tuple(home) not in taken)
 
-    def _enter(self, body: Morphology, home: Place, origin: Place, target: Place) -> Robot:
+    def _enter(self, body: Morphology, home: XY, origin: XY, target: XY) -> Robot:
         self.driver.check([body])
         color = robot_color(body, {other.color for other in self.robots})
         robot = Robot(body, home, self._variant, int(self._rng.integers(2**62)), color)
@@ -105,13 +105,13 @@ class Simulation:
         self.robots.remove(robot)
 
     def replace(self, robot: Robot, body: Morphology) -> Robot:
-        """Another body in a robot's place."""
+        """Put another body where a robot is."""
         self.driver.check([body])
         others = {other.color for other in self.robots if other is not robot}
         seed = int(self._rng.integers(2**62))
         new = Robot(body, robot.home, self._variant, seed, robot_color(body, others))
         new.clock = self._clock(new)
-        new.start(robot.place, robot.target)
+        new.start(robot.xy, robot.target)
         self.robots[self.robots.index(robot)] = new
         return new
 
@@ -121,21 +121,21 @@ class Simulation:
             self.driver.check([robot.whole.cut(*limbs)])
         robot.cut(limbs)
 
-    def aim(self, place: Place, leader: Robot | None = None) -> None:
-        """Send a robot, by default the first, to a place of the world, the others in formation."""
+    def aim(self, xy: XY, leader: Robot | None = None) -> None:
+        """Send a robot, by default the first, to a point on the ground, the others in formation."""
         leader = leader or self.robots[0]
         for robot in self.robots:
-            robot.aim(place + robot.home - leader.home)
+            robot.aim(xy + robot.home - leader.home)
 
     def aim_towards(self, robot: Robot, angle: float, distance: float) -> None:
-        """Send the robots so many metres from one of them, in the direction of an angle."""
-        self.aim(robot.place + distance * np.array([np.cos(angle), np.sin(angle)]), robot)
+        """Send the robots so many meters from one of them, in the direction of an angle."""
+        self.aim(robot.xy + distance * np.array([np.cos(angle), np.sin(angle)]), robot)
 
     def aim_behind(self, distance: float) -> None:
-        """Send each robot to the place so many metres behind it."""
+        """Send each robot to the point so many meters behind it."""
         for robot in self.robots:
             ahead = robot.env.data.xmat[1].reshape(3, 3)[:2, 0]
-            robot.aim(robot.place - distance * ahead / np.hypot(*ahead))
+            robot.aim(robot.xy - distance * ahead / np.hypot(*ahead))
 
     def reset(self) -> None:
         """All robots home, turned anyhow, with a new target."""
@@ -170,8 +170,10 @@ class Simulation:
                 robot.fall()
 
     def _spread(self, function: Callable[..., bool], *inputs: Sequence[Any]) -> list[bool]:
-        """As `map`, but an equal share of the calls on each core; to hand over single ones would
-        take as long as to make them."""
+        """Map a function over inputs, an equal share of the calls on each core.
+
+        To hand over single ones would take as long as to make them.
+        """
         calls = list(zip(*inputs, strict=True))
         size = math.ceil(len(calls) / CORES)
         own, *others = (calls[start : start + size] for start in range(0, len(calls), size))
@@ -187,12 +189,12 @@ def _call(function: Callable[..., bool], inputs: Iterable[tuple[Any, ...]]) -> l
     return list(starmap(function, inputs))
 
 
-def ground_point(origin: Sequence[float], direction: Sequence[float]) -> Place | None:
+def ground_point(origin: Sequence[float], direction: Sequence[float]) -> XY | None:
     """Where a ray meets the ground, or nothing if it looks up at the sky."""
     start, along = np.array(origin, np.float64), np.array(direction, np.float64)
     if start[2] <= 0 or along[2] >= 0:
         return None
     length = np.hypot(*along[:2])
     reach = min(length * start[2] / -along[2], FARTHEST_TARGET)
-    place: Place = start[:2] + (along[:2] / length * reach if length > 0 else 0.0)
-    return place
+    xy: XY = start[:2] + (along[:2] / length * reach if length > 0 else 0.0)
+    return xy

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sgrl.envs.rendering import TARGET_COLOR
 from sgrl.viewer.limb_colors import Colors, to_bytes
-from sgrl.viewer.robot import Place, Robot
+from sgrl.viewer.robot import XY, Robot
 
 Array = NDArray[np.float64]
 
@@ -28,12 +28,12 @@ GROUND = (226, 231, 236)
 CELL = (196, 203, 211)
 SECTION = (160, 169, 180)
 SECTION_SIZE = 5.0
-"""Metres between the strong lines on the ground; the weak ones are one metre apart."""
+"""Meters between the strong lines on the ground; the weak ones are one meter apart."""
 TARGET = np.round(255 * np.array(TARGET_COLOR[:3])).astype(np.uint8)
 TRAIL = (45, 105, 190)
 POLE_HEIGHT = 1.6
 ARROW = (0.6, 1.5)
-"""Metres from the torso at which the arrow to the target starts and ends."""
+"""Meters from the torso at which the arrow to the target starts and ends."""
 CAMERA = (-2.4, -3.0, 1.9)
 LOOK_AT = (0.0, 0.0, 0.55)
 FOLLOWING = 0.2
@@ -41,7 +41,7 @@ FOLLOWING = 0.2
 TRAIL_EVERY = 5
 """Frames between two updates of the trails, which are long."""
 TELEPORT = 3.0
-"""Metres; a robot that is suddenly farther away is followed at once."""
+"""Meters; a robot that is suddenly farther away is followed at once."""
 
 
 class Stage:
@@ -77,9 +77,9 @@ class Stage:
         self._trails: list[viser.LineSegmentsHandle] = []
         self._labels: list[viser.LabelHandle] = []
 
-    def to_world(self, place: Place) -> Place:
-        """From a place of the scene, such as one that was clicked, to that of the world."""
-        world: Place = place + self._followed
+    def to_world(self, xy: XY) -> XY:
+        """Shift a point of the scene, such as one that was clicked, to that of the world."""
+        world: XY = xy + self._followed
         return world
 
     def draw(
@@ -98,7 +98,7 @@ class Stage:
         if len(labels) != len(self._labels):
             self._make_labels(len(labels))
         if follow is not None:
-            self._follow(follow.place)
+            self._follow(follow.xy)
         self._place_limbs(robots, colors)
         self._place_targets(robots)
         if self._draws % TRAIL_EVERY == 0:
@@ -106,10 +106,10 @@ class Stage:
         self._draws += 1
         for label, text, robot in zip(self._labels, labels, robots, strict=False):
             label.text = text
-            label.position = (*robot.place, float(robot.env.data.xpos[1, 2]) + 0.75)
+            label.position = (*robot.xy, float(robot.env.data.xpos[1, 2]) + 0.75)
 
-    def _follow(self, place: Place) -> None:
-        lag = place - self._followed
+    def _follow(self, xy: XY) -> None:
+        lag = xy - self._followed
         self._followed = self._followed + (1.0 if np.hypot(*lag) > TELEPORT else FOLLOWING) * lag
         self._world.position = (*-self._followed, 0.0)
         # The ground is endless in the picture only, so that it stays under the camera.
@@ -180,16 +180,16 @@ class Stage:
         for label in self._labels:
             label.remove()
         self._labels = [
-            self._scene.add_label(f"{WORLD}/labels/{place}", "", anchor="bottom-center")
-            for place in range(count)
+            self._scene.add_label(f"{WORLD}/labels/{index}", "", anchor="bottom-center")
+            for index in range(count)
         ]
 
     def _place_limbs(self, robots: Sequence[Robot], colors: Sequence[Colors]) -> None:
         tubes, turns, balls = [], [], []
         for robot in robots:
             shift = np.array([*robot.origin, 0.0])
-            centres, wxyz, ends = robot.shape.poses(robot.env.data)
-            tubes.append(centres + shift)
+            centers, wxyz, ends = robot.shape.poses(robot.env.data)
+            tubes.append(centers + shift)
             turns.append(wxyz)
             balls.append(ends + shift)
         self._tubes.batched_positions = np.concatenate(tubes)
@@ -204,20 +204,20 @@ class Stage:
         self._targets.batched_positions = np.array([(*r.target, 0.0) for r in robots])
         arrows = []
         for robot in robots:
-            away = robot.target - robot.place
+            away = robot.target - robot.xy
             direction = away / max(float(np.hypot(*away)), 1e-9)
-            arrows.append([(*(robot.place + reach * direction), 0.03) for reach in ARROW])
+            arrows.append([(*(robot.xy + reach * direction), 0.03) for reach in ARROW])
         self._arrows.points = np.array(arrows)
 
     def _place_trails(self, robots: Sequence[Robot]) -> None:
         for robot, trail in zip(robots, self._trails, strict=True):
-            points = np.array([*robot.trail, robot.place])
+            points = np.array([*robot.trail, robot.xy])
             points = np.column_stack((points, np.full(len(points), 0.015)))
             trail.points = np.stack((points[:-1], points[1:]), axis=1)
 
 
 def _marker() -> trimesh.Trimesh:
-    """A pole in a ring of one metre, within which a target counts as reached."""
+    """A pole in a ring of one meter, within which a target counts as reached."""
     ring = trimesh.creation.annulus(r_min=0.92, r_max=1.0, height=0.02, sections=48)
     pole = trimesh.creation.cylinder(radius=0.04, height=POLE_HEIGHT, sections=16)
     pole.apply_translation((0.0, 0.0, POLE_HEIGHT / 2))

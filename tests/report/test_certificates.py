@@ -11,9 +11,9 @@ from sgrl.envs.observation import FEATURES
 from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.models.batch import LimbBatch
 from sgrl.morphology import get_body
+from sgrl.report.certificates import certificate_table
 from sgrl.report.groups import make_groups
 from sgrl.report.runs import read_runs
-from sgrl.report.symmetry import certificate_table
 from sgrl.training.policy import load_policy
 from tests.report.cells import rows_of
 from tests.report.made import HOPPERS, made_run, write_rows

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("viser")
 from sgrl.morphology import get_body
 from sgrl.viewer.driver import RandomDriver
-from sgrl.viewer.replay import FPS, caption, write_replay
+from sgrl.viewer.replay_page import FPS, caption, write_replay
 from sgrl.viewer.simulation import Simulation
 from tests.viewer.drivers import Still
 from tests.viewer.watching import CHEETAH, COARSE, PATIENCE, SIZE, colored, picture, wait_for
@@ -63,5 +63,5 @@ def test_a_replay_that_fails_leaves_nothing(tmp_path: Path) -> None:
 def test_what_is_said_of_a_robot() -> None:
     (robot,) = Simulation(Still(), [get_body(CHEETAH)]).robots
     robot.speed, robot.total = 2.34, 56.7
-    robot.aim(robot.place + np.array([0.0, 5.0]))
+    robot.aim(robot.xy + np.array([0.0, 5.0]))
     assert caption(robot) == "2.3 m/s  return 57  5.0 m to go"

@@ -47,9 +47,9 @@ class Page:
 
         @server.scene.on_click()
         def _(event: viser.SceneClickEvent) -> None:
-            place = ground_point(event.ray_origin, event.ray_direction)
-            if place is not None:
-                self.do(lambda: simulation.aim(self.stage.to_world(place), self.panel.selected))
+            xy = ground_point(event.ray_origin, event.ray_direction)
+            if xy is not None:
+                self.do(lambda: simulation.aim(self.stage.to_world(xy), self.panel.selected))
 
     def do(self, wish: Callable[[], None]) -> None:
         """Have something done between two frames; from any thread."""

@@ -21,7 +21,7 @@ def note(text: str) -> Html:
     return Html(f'<p class="note">{escape(text)}</p>')
 
 
-def mean_and_error(values: Sequence[float | None]) -> tuple[float, float] | None:
+def mean_with_error(values: Sequence[float | None]) -> tuple[float, float] | None:
     """Mean and standard error of what is known; the error of a single value is NaN."""
     known = [value for value in values if value is not None]
     if not known:
@@ -31,7 +31,7 @@ def mean_and_error(values: Sequence[float | None]) -> tuple[float, float] | None
 
 def show_mean(values: Sequence[float | None]) -> str:
     """Mean ± standard error."""
-    found = mean_and_error(values)
+    found = mean_with_error(values)
     return NOTHING if found is None else format_mean(*found)
 
 
@@ -50,18 +50,18 @@ def _rate(record: RunRecord) -> float | None:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    found = mean_and_error(values)
+    found = mean_with_error(values)
     return None if found is None else found[0]
 
 
 def _named(group: Group, series: Sequence[str]) -> Html:
-    """A group's label beside the colour of its curves."""
-    place = series.index(group.label)
-    return Html(f'<i class="swatch s{place % 8}"></i>{html.escape(group.label)}')
+    """A group's label beside the color of its curves."""
+    index = series.index(group.label)
+    return Html(f'<i class="swatch s{index % 8}"></i>{html.escape(group.label)}')
 
 
 def series_of(groups: Sequence[Group]) -> list[str]:
-    """Labels in the order of their colours."""
+    """Labels in the order of their colors."""
     return list(dict.fromkeys(group.label for group in groups))
 
 
@@ -115,7 +115,7 @@ def returns_table(groups: Sequence[Group]) -> Html:
 
     def line(title: str, bodies: Sequence[str]) -> list[str]:
         found = [_final(groups, label, bodies) for label in series]
-        means = [mean_and_error(values) for values in found]
+        means = [mean_with_error(values) for values in found]
         best = max((mean[0] for mean in means if mean is not None), default=None)
         cells = []
         for mean in means:

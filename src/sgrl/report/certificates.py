@@ -9,8 +9,8 @@ from sgrl.markup import Html, html_table
 from sgrl.models import certificate
 from sgrl.models.certificate import CHANGES, Row
 from sgrl.report.groups import Group
+from sgrl.report.run_tables import note
 from sgrl.report.runs import RunRecord
-from sgrl.report.tables import note
 from sgrl.training.policy import load_policy
 
 SAMPLES = 4

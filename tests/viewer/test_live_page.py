@@ -96,7 +96,7 @@ def test_a_click_on_the_ground_moves_the_target(view: View, x: int, y: int) -> N
         page.mouse.click(x, y)
         wait_for(lambda: has_moved(robot, before), page, "the target to move")
         assert robot.distance < 8, "on the ground in front, not at the horizon"
-        away = robot.target - robot.place
+        away = robot.target - robot.xy
         seen = split(robot.observation, robot.body.num_limbs).target[:2]
         assert seen @ (away / np.hypot(*away)) > 0.999
         wait_for(marked, page, "the marker to be drawn")
@@ -208,7 +208,7 @@ def test_keys(view: View) -> None:
         wait_for(lambda: has_moved(robot, before), page, "a target to the left")
         assert robot.distance == pytest.approx(8.0, abs=0.01)
         left = np.array([CAMERA[1], -CAMERA[0]])  # of who looks from there at the origin
-        away = (robot.target - robot.place) / robot.distance
+        away = (robot.target - robot.xy) / robot.distance
         assert away @ left / np.hypot(*left) > 0.99
         page.keyboard.press("c")
         page.get_by_text("full action").wait_for()
