@@ -102,8 +102,8 @@ def test_a_policy_that_is_its_own_image_has_no_mirror_loss():
     for image, original in zip(images.rows.tolist(), images.originals.tolist(), strict=True):
         means[image] = torch.from_numpy(mirror_of(EVEN).actions(means[original].numpy()))
     means.requires_grad_()
-    assert ppo._mirror_loss(batch, means).item() == 0.0
-    (ppo._mirror_loss(batch, means + torch.randn_like(means))).backward()
+    assert ppo.losses.mirror_loss(batch, means).item() == 0.0
+    (ppo.losses.mirror_loss(batch, means + torch.randn_like(means))).backward()
     assert means.grad[images.rows].abs().min() > 0
     assert not means.grad[images.originals].any()
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sgrl.algorithms.augmentation import MirrorAugmentation
-from sgrl.algorithms.gaussian import HingeGaussian
 from sgrl.algorithms.learner import Array, Clock, Learner, Report, Setup, Step
 from sgrl.algorithms.minibatches import MIRRORED, Batch, Transitions
 from sgrl.algorithms.optimizer import (
@@ -28,8 +27,10 @@ from sgrl.algorithms.optimizer import (
     optimizer_step,
 )
 from sgrl.algorithms.ppo_config import LEARNING_RATES, PPOConfig
+from sgrl.algorithms.ppo_losses import SAVED_SECONDS, PPOLosses
 from sgrl.algorithms.return_normalizer import ReturnNormalizer
 from sgrl.algorithms.rollout_buffer import RolloutBuffer, generalized_advantages
+from sgrl.algorithms.speed import Speed
 from sgrl.algorithms.weights import current_names, load_portable, load_weights, weights_of
 from sgrl.envs.observation import FEATURES
 from sgrl.models.batch import LimbBatch
@@ -83,6 +84,10 @@ class PPO(Learner):
         self.acting, self.order = map(np.random.default_rng, (acting, order))
         self.updates = 0
         """Gradient steps so far."""
+        updates = setup.steps * config.n_epochs / config.batch_size
+        saved = SAVED_SECONDS * config.batch_size
+        speed = Speed.choose(config.compile, "float32", updates, self.device, saved)
+        self.losses = PPOLosses(self.policy, self.value, config, speed)
 
     def _start_optimizers(self, learning_rate: float) -> None:
         self.policy_optimizer = make_optimizer(self.policy, learning_rate)
@@ -90,7 +95,7 @@ class PPO(Learner):
 
     def describe(self) -> str:
         steps, num_envs = self.rollout.rewards.shape
-        return f"an update every {steps * num_envs:,} steps"
+        return f"an update every {steps * num_envs:,} steps, {self.losses.speed.describe()}"
 
     # Acting.
 
@@ -211,40 +216,18 @@ class PPO(Learner):
         A loss or gradient that is not finite raises FloatingPointError before it changes any
         weight of its part.
         """
-        config = self.config
-        layout = batch.rows.layout
-        unbounded = layout.actions_to_rows(self.policy.actor.unbounded(batch.rows))
-        log_std = self.policy.log_std
-        new = HingeGaussian(unbounded.tanh(), log_std)
-        old = HingeGaussian(batch.means, batch.log_std)
-        log_ratio = new.log_prob(batch.actions) - old.log_prob(batch.actions)
-        ratio = (log_ratio * batch.actuated).sum(dim=1).exp()
-        # L = -mean min(r A, clip(r, 1 - eps, 1 + eps) A) + penalty - entropy + mirror loss
-        clipped = ratio.clamp(1.0 - config.clip_range, 1.0 + config.clip_range)
-        gain = torch.minimum(ratio * batch.advantages, clipped * batch.advantages)
-        excess = (unbounded.square() * batch.actuated).sum(dim=1) / batch.actuated.sum(dim=1)
-        policy_loss = (config.action_penalty_coef * excess - gain).mean()
-        policy_loss = policy_loss - config.ent_coef * log_std.mean()
-        if batch.mirrored is not None:
-            policy_loss = policy_loss + config.mirror_loss_coef * self._mirror_loss(batch, new.mean)
-        value = layout.row_mean(self.value(batch.rows))
-        value_loss = 0.5 * (value - batch.returns).square().mean()
-        with torch.no_grad():
-            # Not of mirrored rows: there the policy may never have been its own image.
-            rows = slice(None) if batch.mirrored is None else batch.mirrored.originals
-            kl = (old.kl(new) * batch.actuated).sum(dim=1)[rows].mean()
-            clip_fraction = ((ratio[rows] - 1.0).abs() > config.clip_range).float().mean()
+        policy_loss, kl, clip_fraction, value_loss = self.losses(batch)
         report = {
             "policy_loss": check_finite(policy_loss, "policy's loss"),
             "value_loss": check_finite(value_loss, "value function's loss"),
             "approx_kl": check_finite(kl, "KL divergence"),
             "clip_fraction": clip_fraction.item(),
-            "std": log_std.detach().exp().mean().item(),
+            "std": self.policy.log_std.detach().exp().mean().item(),
         }
         if not batch.first:
             self._follow_kl(report["approx_kl"])
         report["learning_rate"] = self.policy_optimizer.param_groups[0]["lr"]
-        limit = config.max_grad_norm
+        limit = self.config.max_grad_norm
         report["policy_grad_norm"] = optimizer_step(
             policy_loss, self.policy_optimizer, limit, "policy's gradient"
         )
@@ -253,21 +236,6 @@ class PPO(Learner):
         )
         self.updates += 1
         return report
-
-    def _mirror_loss(self, batch: Batch, means: Tensor) -> Tensor:
-        """How far the policy in mirrored rows is from the image of what it does in the originals:
-        the divergence of each row, or its logarithm where it is large, so that rows far from their
-        images do not drown what was learned from the advantages.
-
-        Advantages alone would not lead it there: actions that are far from its own are so unlikely
-        that they hardly count.
-        """
-        mirrored = batch.mirrored
-        assert mirrored is not None, "of a batch with mirrored rows"
-        model = means.detach()[mirrored.originals].gather(1, mirrored.sources) * mirrored.signs
-        policy = HingeGaussian(means[mirrored.rows], self.policy.log_std.detach())
-        away = (policy.mean - model) * (-policy.per_action()).exp()
-        return (0.5 * away.square() * batch.actuated[mirrored.rows]).sum(dim=1).log1p().mean()
 
     def _follow_kl(self, kl: float) -> None:
         """Slower where the policy has changed too much, faster where too little."""
@@ -327,6 +295,7 @@ class PPO(Learner):
             "acting": self.acting.bit_generator.state,
             "order": self.order.bit_generator.state,
             "normalizes": self.normalizes,
+            "speed": self.losses.speed.state_dict(),
             "updates": self.updates,
         }
 
@@ -339,6 +308,7 @@ class PPO(Learner):
         self.acting.bit_generator.state = state["acting"]
         self.order.bit_generator.state = state["order"]
         self.normalizes, self.updates = state["normalizes"], state["updates"]
+        self.losses.set_speed(Speed(**state["speed"]))
 
 
 def _split(weights: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from sgrl.algorithms.config import AlgorithmConfig, Plan
 from sgrl.morphology import Morphology, mirror_of
@@ -74,6 +74,11 @@ class PPOConfig(AlgorithmConfig):
     mirror_loss_coef: float = setting(0.0, key="mirror_loss_coef", least=0.0, most=1e6)
     """Learn from mirrored samples too: half of every batch are mirror images of the other half. The
     coefficient of the loss that asks for the mirrored action there, about 0.3; 0 for neither."""
+
+    compile: Literal["auto", "yes", "no"] = setting(
+        "auto", key="compile", identifies=False, before="no"
+    )
+    """Whether updates are compiled: if there is a compiler and enough of them, or told by you."""
 
     def default_steps(self) -> int:
         return 5_000_000

@@ -91,14 +91,18 @@ class Speed:
         products: Products | Literal["auto"],
         updates: float,
         device: torch.device,
+        saved_seconds: float = SAVED_SECONDS,
     ) -> Speed:
-        """As told or, left to us, what is fastest here for so many updates."""
+        """As told or, left to us, what is fastest here for so many updates.
+
+        `saved_seconds` are what compiling saves in each.
+        """
         why = ""
         if compile == "no":
             why = "as told"
         elif shutil.which(os.environ.get("CXX", "g++")) is None:
             why = "for want of a C++ compiler, which makes them about half as fast"
-        elif compile == "auto" and updates * SAVED_SECONDS < COMPILE_SECONDS:
+        elif compile == "auto" and updates * saved_seconds < COMPILE_SECONDS:
             why = "too few to win back the time of compiling"
         return cls(not why, fastest_products(device) if products == "auto" else products, why)
 

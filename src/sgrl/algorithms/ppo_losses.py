@@ -1,0 +1,91 @@
+"""What PPO minimizes: the losses of its policy and its value function, which can be compiled."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from sgrl.algorithms.gaussian import HingeGaussian
+from sgrl.algorithms.minibatches import Batch
+from sgrl.algorithms.ppo_config import PPOConfig
+from sgrl.algorithms.speed import Speed
+from sgrl.models.heads import Policy, Value
+from sgrl.models.layout import BatchLayout
+
+SAVED_SECONDS = 1e-4
+"""What compiling saves in an update for each row, about, with a small SET."""
+
+
+class PPOLosses:
+    """Functions of a mini-batch."""
+
+    def __init__(self, policy: Policy, value: Value, config: PPOConfig, speed: Speed) -> None:
+        self.policy, self.value, self.config = policy, value, config
+        self.set_speed(speed)
+
+    def set_speed(self, speed: Speed) -> None:
+        """Whether they are compiled from now on."""
+        self.speed = speed
+        self._functions = speed.prepare((self.policy_loss, self.value_loss))
+        self._known: list[BatchLayout] = []
+
+    def __call__(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The policy's loss, KL divergence and clip fraction, and the value function's loss."""
+        if self.speed.compiled:
+            self._look_up_tables(batch)
+        policy_loss, value_loss = self._functions
+        return *policy_loss(batch), value_loss(batch)
+
+    @torch.no_grad()
+    def _look_up_tables(self, batch: Batch) -> None:
+        """Call once what is compiled: a layout makes its tables when asked, which can't be."""
+        layout = batch.rows.layout
+        if not any(layout is known for known in self._known):
+            self._known.append(layout)
+            self.policy_loss(batch)
+            self.value_loss(batch)
+
+    def policy_loss(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """The policy's loss, its KL divergence from the one that acted, and the fraction of rows
+        in which it is clipped."""
+        config = self.config
+        unbounded = batch.rows.layout.actions_to_rows(self.policy.actor.unbounded(batch.rows))
+        log_std = self.policy.log_std
+        new = HingeGaussian(unbounded.tanh(), log_std)
+        old = HingeGaussian(batch.means, batch.log_std)
+        log_ratio = new.log_prob(batch.actions) - old.log_prob(batch.actions)
+        ratio = (log_ratio * batch.actuated).sum(dim=1).exp()
+        # L = mean (penalty - min(r A, clip(r, 1 - eps, 1 + eps) A)) - entropy + mirror loss
+        clipped = ratio.clamp(1.0 - config.clip_range, 1.0 + config.clip_range)
+        gain = torch.minimum(ratio * batch.advantages, clipped * batch.advantages)
+        excess = (unbounded.square() * batch.actuated).sum(dim=1) / batch.actuated.sum(dim=1)
+        loss = (config.action_penalty_coef * excess - gain).mean()
+        loss = loss - config.ent_coef * log_std.mean()
+        if batch.mirrored is not None:
+            loss = loss + config.mirror_loss_coef * self.mirror_loss(batch, new.mean)
+        with torch.no_grad():
+            # Not of mirrored rows: there the policy may never have been its own image.
+            rows = slice(None) if batch.mirrored is None else batch.mirrored.originals
+            kl = (old.kl(new) * batch.actuated).sum(dim=1)[rows].mean()
+            clip_fraction = ((ratio[rows] - 1.0).abs() > config.clip_range).float().mean()
+        return loss, kl, clip_fraction
+
+    def value_loss(self, batch: Batch) -> Tensor:
+        """L = mean (V(s) - R)^2 / 2."""
+        value = batch.rows.layout.row_mean(self.value(batch.rows))
+        return 0.5 * (value - batch.returns).square().mean()
+
+    def mirror_loss(self, batch: Batch, means: Tensor) -> Tensor:
+        """How far the policy in mirrored rows is from the image of what it does in the originals:
+        the divergence of each row, or its logarithm where it is large, so that rows far from their
+        images do not drown what was learned from the advantages.
+
+        Advantages alone would not lead it there: actions that are far from its own are so unlikely
+        that they hardly count.
+        """
+        mirrored = batch.mirrored
+        assert mirrored is not None, "of a batch with mirrored rows"
+        model = means.detach()[mirrored.originals].gather(1, mirrored.sources) * mirrored.signs
+        policy = HingeGaussian(means[mirrored.rows], self.policy.log_std.detach())
+        away = (policy.mean - model) * (-policy.per_action()).exp()
+        return (0.5 * away.square() * batch.actuated[mirrored.rows]).sum(dim=1).log1p().mean()
