@@ -40,7 +40,13 @@ TD3_LIMIT, PPO_LIMIT = 5.0, 1.0
 def settings_of(bodies: str, preset: str, threads: int, rollouts: int) -> TrainSettings:
     """A training of so many rollouts."""
     settings = resolve_settings(
-        TrainSettings(bodies=(bodies,), preset=preset, algorithm="ppo", threads=threads)
+        TrainSettings(
+            bodies=(bodies,),
+            preset=preset,
+            algorithm="ppo",
+            threads=threads,
+            config=PPOConfig(compile="yes"),  # in the first rollout, which is not counted
+        )
     )
     config, envs = config_of(settings)
     size = config.n_steps * envs * len(settings.bodies)

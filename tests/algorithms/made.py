@@ -63,7 +63,7 @@ def make_learner(
     layout = layout_for(bodies, envs)
     plan = Plan(tuple(bodies), method, False, 1_000, layout.num_envs)
     settings = row.config_class()(**config).resolved(plan)
-    setup = Setup(tuple(bodies), method, "fast", network, layout, seed, "cpu", 1_000, folder)
+    setup = Setup(tuple(bodies), method, "fast", network, layout, seed, "cpu", 1_000, folder=folder)
     return row.learner_class()(settings, setup)
 
 

@@ -1,5 +1,6 @@
 """PPO against numbers worked out by hand, on a toy problem, and its state."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 import torch
 
 from sgrl.algorithms.config import Plan
-from sgrl.algorithms.learner import Step
+from sgrl.algorithms.learner import Setup, Step
 from sgrl.algorithms.minibatches import Batch
+from sgrl.algorithms.ppo import PPO
 from sgrl.algorithms.ppo_config import HORIZONS, PPOConfig
 from sgrl.algorithms.return_normalizer import ReturnNormalizer
 from sgrl.envs.observation import ANGLES, FEATURES
@@ -399,6 +401,47 @@ def test_goes_on_from_its_state_to_the_bit():
     for name, value in ppo.weights().items():
         assert torch.equal(value, other.weights()[name]), name
     assert ppo.updates == other.updates > 1
+
+
+@pytest.mark.parametrize(
+    ("how", "minutes", "steps", "compiled"),
+    [
+        ("auto", None, 10_000_000, True),
+        ("auto", None, 10_000, False),
+        ("auto", 0.1, 10_000_000, False),
+        ("yes", 0.1, 10_000, True),
+        ("no", None, 10_000_000, False),
+    ],
+)
+def test_updates_are_compiled_if_it_pays(how, minutes, steps, compiled, monkeypatch):
+    monkeypatch.setattr("sgrl.algorithms.speed.shutil.which", lambda name: name)
+    ppo = make_ppo((SMALL,))
+    setup = replace(
+        Setup((SMALL,), "set", "fast", TINY, ppo.layout, 0, "cpu", steps), minutes=minutes
+    )
+    plan = Plan((SMALL,), "set", False, steps, 1)
+    ppo = PPO(PPOConfig(compile=how).resolved(plan), setup)
+    assert ppo.losses.speed.compiled == compiled
+    assert ("not compiled" not in ppo.describe()) == compiled
+    # A resumed run goes on as it began.
+    other = make_ppo((SMALL,))
+    other.load_state_dict(ppo.weights(), ppo.state_dict())
+    assert other.losses.speed == ppo.losses.speed
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler")
+def test_compiled_losses_are_the_plain_ones():
+    plain, compiled = (
+        make_ppo((LARGE,), MonolithicConfig(hidden=(8,)), "monolithic", envs=2, compile=how)
+        for how in ("no", "yes")
+    )
+    compiled.load_state_dict(plain.weights(), plain.state_dict())
+    compiled.losses.set_speed(replace(plain.losses.speed, compiled=True))
+    for ppo in (plain, compiled):
+        collect(ppo)
+    for batch, other in zip(plain.batches(), compiled.batches(), strict=True):
+        report, found = plain.gradient_step(batch), compiled.gradient_step(other)
+        assert found == pytest.approx(report, rel=1e-3, abs=1e-5)
 
 
 def test_a_checkpoint_waits_for_the_end_of_a_rollout():

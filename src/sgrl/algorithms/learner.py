@@ -81,6 +81,8 @@ class Setup:
     device: str
     steps: int
     """Transitions that the training is to collect in all."""
+    minutes: float | None = None
+    """Minutes after which the training stops, if the steps are not done before."""
     folder: Path | None = None
     """Where storage outlives the process; None to keep it in memory."""
     slack: int = 0

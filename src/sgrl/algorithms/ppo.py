@@ -85,8 +85,14 @@ class PPO(Learner):
         self.updates = 0
         """Gradient steps so far."""
         updates = setup.steps * config.n_epochs / config.batch_size
-        saved = SAVED_SECONDS * config.batch_size
-        speed = Speed.choose(config.compile, "float32", updates, self.device, saved)
+        speed = Speed.choose(
+            config.compile,
+            "float32",
+            updates,
+            self.device,
+            minutes=setup.minutes,
+            saved_seconds=SAVED_SECONDS * config.batch_size,
+        )
         self.losses = PPOLosses(self.policy, self.value, config, speed)
 
     def _start_optimizers(self, learning_rate: float) -> None:

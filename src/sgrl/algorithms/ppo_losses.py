@@ -9,8 +9,8 @@ from sgrl.algorithms.gaussian import HingeGaussian
 from sgrl.algorithms.minibatches import Batch
 from sgrl.algorithms.ppo_config import PPOConfig
 from sgrl.algorithms.speed import Speed
-from sgrl.models.heads import Policy, Value
 from sgrl.models.layout import BatchLayout
+from sgrl.models.network import GaussianPolicy, Value
 
 SAVED_SECONDS = 1e-4
 """What compiling saves in an update for each row, about, with a small SET."""
@@ -19,7 +19,9 @@ SAVED_SECONDS = 1e-4
 class PPOLosses:
     """Functions of a mini-batch."""
 
-    def __init__(self, policy: Policy, value: Value, config: PPOConfig, speed: Speed) -> None:
+    def __init__(
+        self, policy: GaussianPolicy, value: Value, config: PPOConfig, speed: Speed
+    ) -> None:
         self.policy, self.value, self.config = policy, value, config
         self.set_speed(speed)
 

@@ -49,7 +49,9 @@ class SAC(Learner):
         self.device = torch.device(setup.device)
         self.envs = EnvRows(self.bodies, self.layout, self.device)
         updates = (setup.steps - config.learning_starts) * config.utd_ratio
-        speed = Speed.choose(config.compile, config.products, updates, self.device)
+        speed = Speed.choose(
+            config.compile, config.products, updates, self.device, minutes=setup.minutes
+        )
         self.networks = SACNetworks(config, setup, speed)
         gammas = config.gammas(self.bodies)
         self.scale = RewardScale(self.bodies, gammas, self.layout.body_index)

@@ -26,6 +26,8 @@ GAIN = 0.9
 """Part of the time of the plainer products that others must stay under to be worth it."""
 COMPILE_SECONDS = 25.0
 """What compiling takes, about."""
+LEAST_MINUTES = 5.0
+"""Shorter trainings are not compiled."""
 SAVED_SECONDS = 0.002
 """What compiling saves in an update, about."""
 
@@ -91,18 +93,22 @@ class Speed:
         products: Products | Literal["auto"],
         updates: float,
         device: torch.device,
+        *,
+        minutes: float | None = None,
         saved_seconds: float = SAVED_SECONDS,
     ) -> Speed:
-        """As told or, left to us, what is fastest here for so many updates.
+        """As told or, left to us, what is fastest here for so many updates in so many minutes.
 
         `saved_seconds` are what compiling saves in each.
         """
+        few = updates * saved_seconds < COMPILE_SECONDS
+        short = minutes is not None and minutes < LEAST_MINUTES
         why = ""
         if compile == "no":
             why = "as told"
         elif shutil.which(os.environ.get("CXX", "g++")) is None:
             why = "for want of a C++ compiler, which makes them about half as fast"
-        elif compile == "auto" and updates * saved_seconds < COMPILE_SECONDS:
+        elif compile == "auto" and (few or short):
             why = "too few to win back the time of compiling"
         return cls(not why, fastest_products(device) if products == "auto" else products, why)
 

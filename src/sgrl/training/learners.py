@@ -30,6 +30,7 @@ def make_learner(
         seed=settings.seed,
         device=settings.device,
         steps=settings.steps,
+        minutes=settings.minutes,
         folder=replay,
         # No transition that a kept checkpoint, or one being written, knows is overwritten.
         slack=(settings.keep + 1) * (settings.checkpoint_every + layout.num_envs),
