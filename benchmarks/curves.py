@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 
 import sgrl
 from sgrl.morphology import Morphology
-from sgrl.training.evaluate import Acts, evaluate, random_policy
+from sgrl.training.acting import Policy, RandomPolicy
+from sgrl.training.evaluate import evaluate
 from sgrl.training.results import BodyResult
 from sgrl.training.run import Run, find_run
 
@@ -36,7 +37,7 @@ COLOURS = ("#0b6e99", "#d9480f", "#5c940d", "#862e9c", "#495057")
 Curve = NDArray[np.float64]
 
 
-class Still:
+class Still(Policy):
     """Never moves a motor."""
 
     def act(self, obs: NDArray[np.float32], body: Morphology, /) -> NDArray[np.float32]:
@@ -44,7 +45,7 @@ class Still:
         return np.zeros((len(obs), body.action_dim), np.float32)
 
 
-BASELINES: dict[str, Acts] = {"random actions": random_policy(), "no action": Still()}
+BASELINES: dict[str, Policy] = {"random actions": RandomPolicy(), "no action": Still()}
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def main() -> None:
     trainings = [read_training(folder) for folder in args.runs]
     draw(trainings, args.figure)
 
-    def result(policy: Acts, body: str) -> BodyResult:
+    def result(policy: Policy, body: str) -> BodyResult:
         return evaluate(policy, body, episodes=args.episodes, threads=args.threads)[0]
 
     print(f"wrote {args.figure}; returns ± standard error over episodes\n")

@@ -17,7 +17,8 @@ import tyro
 
 from sgrl import body_names, load_policy
 from sgrl.envs.task import Variant
-from sgrl.training.evaluate import evaluate, random_policy
+from sgrl.training.acting import RandomPolicy
+from sgrl.training.evaluate import evaluate
 from sgrl.training.references import REFERENCES
 
 VARIANTS: tuple[Variant, ...] = ("v1", "v2", "mixed")
@@ -41,7 +42,7 @@ def main(
     if random:
         for body in body_names():
             for variant in VARIANTS:
-                row = measure(random_policy(seed), body, variant, episodes, seed)
+                row = measure(RandomPolicy(seed), body, variant, episodes, seed)
                 found["random"][variant][body] = row | {"source": "uniform actions"}
     for path in specialists:
         policy = load_policy(path)

@@ -30,6 +30,7 @@ import sgrl
 from sgrl.envs.sb3 import SB3VecEnv
 from sgrl.morphology import Morphology
 from sgrl.morphology.digest import physics
+from sgrl.training.acting import Policy
 from sgrl.training.evaluate import evaluate
 
 COLUMNS = (
@@ -38,7 +39,7 @@ COLUMNS = (
 )
 
 
-class DeterministicPolicy:
+class DeterministicPolicy(Policy):
     """A model of Stable-Baselines3 as something that can be evaluated."""
 
     def __init__(self, model: SAC) -> None:

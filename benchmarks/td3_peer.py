@@ -40,7 +40,8 @@ from sgrl.models.batch import LimbBatch
 from sgrl.models.monolithic import MonolithicConfig
 from sgrl.models.network import mlp
 from sgrl.morphology import Morphology, get_body
-from sgrl.training.evaluate import Acts, evaluate, random_policy
+from sgrl.training.acting import Policy, RandomPolicy
+from sgrl.training.evaluate import evaluate
 from sgrl.training.loop import train
 from sgrl.training.settings import TrainSettings
 
@@ -48,7 +49,7 @@ UNLIMITED = 1e9
 """A gradient is never so long: Stable-Baselines3 does not clip them."""
 
 
-class PeerPolicy:
+class PeerPolicy(Policy):
     """A model of Stable-Baselines3 as something that can be evaluated."""
 
     def __init__(self, model: Any) -> None:
@@ -90,13 +91,13 @@ class Outcome:
     seconds: float
 
 
-def train_ours(settings: TrainSettings) -> Acts:
+def train_ours(settings: TrainSettings) -> Policy:
     """In a folder that is thrown away."""
     with tempfile.TemporaryDirectory() as folder:
         return sgrl.load_policy(train(replace(settings, runs=Path(folder))))
 
 
-def train_peer(settings: TrainSettings, ours: bool = False) -> Acts:
+def train_peer(settings: TrainSettings, ours: bool = False) -> Policy:
     """By the same settings, and with `ours` with our inputs and start."""
     (name,), td3 = settings.bodies, settings.config
     assert isinstance(td3, TD3Config)
@@ -161,7 +162,7 @@ def main() -> None:
         learning_starts=args.learning_starts,
     )
     torch.set_num_threads(1)
-    trainings: dict[str, Callable[[TrainSettings], Acts]] = {
+    trainings: dict[str, Callable[[TrainSettings], Policy]] = {
         "sgrl": train_ours,
         "Stable-Baselines3": train_peer,
         "Stable-Baselines3, our inputs and start": partial(train_peer, ours=True),
@@ -179,7 +180,7 @@ def main() -> None:
             found[name].append(Outcome(result.mean("total_reward"), seconds))
             print(f"{name}, seed {seed}: {found[name][-1]}", flush=True)
 
-    (random,) = evaluate(random_policy(), args.body, episodes=args.episodes, threads=1)
+    (random,) = evaluate(RandomPolicy(), args.body, episodes=args.episodes, threads=1)
     print(
         f"\nTD3 on {args.body}, {args.steps:,} steps, {len(args.seeds)} seeds, one thread; returns "
         f"over {args.episodes} episodes of each seed's policy.\n"

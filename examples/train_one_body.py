@@ -11,7 +11,7 @@ from pathlib import Path
 import tyro
 
 import sgrl
-from sgrl.training.evaluate import random_policy
+from sgrl.training.acting import RandomPolicy
 
 BODY = "3d_hopper_3_shin"
 
@@ -31,7 +31,7 @@ def main(minutes: float = 10.0, episodes: int = 20, runs: Path = Path("runs")) -
 
     policy = sgrl.load_policy(run)
     (learned,) = sgrl.evaluate(policy, BODY, episodes=episodes)
-    (chance,) = sgrl.evaluate(random_policy(), BODY, episodes=episodes)
+    (chance,) = sgrl.evaluate(RandomPolicy(), BODY, episodes=episodes)
     for who, result in [("learned", learned), ("random", chance)]:
         print(f"{who:8} mean return {result.mean('total_reward'):8,.0f}")
     print(f"watch it: sgrl view {run}; go on with it: sgrl train --resume {run} --minutes 10")

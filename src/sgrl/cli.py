@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.table import Table
 
 import sgrl
+from sgrl.command_line import BodiesOption, read_options
 from sgrl.demo import demo
 from sgrl.experiments.command import reproduce_command
 from sgrl.experiments.specialists import specialists_command
 from sgrl.models.plugins import TRUST, TrustOption
 from sgrl.morphology import TABLE, compile_model, get_body
-from sgrl.options import BodiesOption, read_options
 from sgrl.report.report_command import report_command
 from sgrl.training.evaluate import eval_command
 from sgrl.viewer.commands import replay_command, video_command, view_command

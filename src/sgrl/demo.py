@@ -15,7 +15,7 @@ from sgrl.markup import markdown_table
 from sgrl.morphology import Morphology, get_body
 
 if TYPE_CHECKING:
-    from sgrl.training.evaluate import Acts
+    from sgrl.training.acting import Policy
     from sgrl.training.run import Run
     from sgrl.viewer.simulation import Simulation
 
@@ -120,12 +120,13 @@ def shipped_policy(body: Morphology) -> str:
 
 def _compare(run: Run, shipped: str, body: str, seed: int) -> str:
     """A table of returns before and after the training, and of the policy that ships."""
-    from sgrl.training.evaluate import evaluate, random_policy
+    from sgrl.training.acting import RandomPolicy
+    from sgrl.training.evaluate import evaluate
     from sgrl.training.policy import load_policy
     from sgrl.training.results import format_mean
 
-    policies: dict[str, Acts] = {
-        "before: random actions": random_policy(seed),
+    policies: dict[str, Policy] = {
+        "before: random actions": RandomPolicy(seed),
         "after": load_policy(run.path),
         f"{shipped}, which ships": load_policy(shipped),
     }

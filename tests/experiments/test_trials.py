@@ -19,8 +19,9 @@ from sgrl.models.canonical import Canonicalized
 from sgrl.models.methods import make_actor
 from sgrl.models.normalizer import Normalizer
 from sgrl.morphology import get_body
+from sgrl.training.acting import RandomPolicy
 from sgrl.training.checkpoint import CorruptCheckpointError
-from sgrl.training.evaluate import evaluate, evaluation_seeds, random_policy
+from sgrl.training.evaluate import evaluate, evaluation_seeds
 from sgrl.training.policy import TrainedPolicy
 from sgrl.training.settings import TrainSettings
 
@@ -75,7 +76,7 @@ def test_a_series_is_the_mean_of_the_episodes() -> None:
 
 def test_a_long_series_has_a_hundred_points() -> None:
     recorder = SeriesRecorder(2, 1000)
-    evaluate(random_policy(), HOPPER, episodes=2, threads=1, watch=recorder)
+    evaluate(RandomPolicy(), HOPPER, episodes=2, threads=1, watch=recorder)
     assert recorder.series().step.tolist() == list(range(10, 1001, 10))
 
 

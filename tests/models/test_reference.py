@@ -61,7 +61,7 @@ def network_output(case: str) -> Tensor:
 def policy_output(name: str) -> Tensor:
     """(limbs, 3) of a shipped policy: on a body it knows, and on two that it may not know."""
     policy = sgrl.load_policy(name)
-    return policy.as_function()(random_batch((policy.bodies[0], *BODIES)))
+    return policy.to(torch.float64).actions(random_batch((policy.bodies[0], *BODIES)))
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from tests.style.picture import BLOCK, PAGE, mermaid
 from tests.style.source import FILES, imports, module_name, package
 
 LAYERS = (
-    {"cores", "files", "markup", "setting", "vector_math"},
+    {"command_line", "cores", "files", "markup", "setting", "vector_math"},
     {"morphology"},
     {"envs"},
     {"symmetry"},

@@ -15,15 +15,14 @@ import sgrl
 from sgrl.envs import locomotion
 from sgrl.envs.task import Variant
 from sgrl.morphology import Morphology, get_body, mirror_of
+from sgrl.training.acting import MirroredPolicy, RandomPolicy
 from sgrl.training.evaluate import (
     EVALUATION_SEEDS,
     MAX_EPISODES,
     MAX_SEED,
-    InMirror,
     eval_command,
     evaluate,
     evaluation_seeds,
-    random_policy,
 )
 from sgrl.training.results import BodyResult, Episode
 from sgrl.training.settings import TrainSettings
@@ -77,7 +76,7 @@ def test_episodes_are_those_of_the_single_environment(
 
 def test_a_copy_counts_with_its_first_episode_only() -> None:
     """Short episodes must not count more often than long ones."""
-    (result,) = evaluate(random_policy(), HOPPER, episodes=20, threads=1)
+    (result,) = evaluate(RandomPolicy(), HOPPER, episodes=20, threads=1)
     lengths = [episode.length for episode in result.episodes]
     assert len(lengths) == 20
     assert max(lengths) > 2 * min(lengths), "the shortest would have had time for another"
@@ -105,7 +104,7 @@ def test_bodies_of_ones_own_and_collections() -> None:
     own = get_body("3d_walker_7_full").cut("left_thigh", name="one_leg")
     reported: list[BodyResult] = []
     results = evaluate(
-        random_policy(),
+        RandomPolicy(),
         [own, "3d_hopper++"],
         episodes=2,
         max_episode_steps=3,
@@ -137,7 +136,7 @@ def test_a_policy_in_the_mirror_lives_the_image_of_what_it_does_on_the_image() -
         evaluate(policy, one, episodes=1, threads=1, options=options, max_episode_steps=8)[0]
         for policy, one, options in (
             (Wave(), mirror.body, start),
-            (InMirror(Wave()), body, image),
+            (MirroredPolicy(Wave()), body, image),
             (Wave(), body, image),
         )
     ]
@@ -148,13 +147,13 @@ def test_a_policy_in_the_mirror_lives_the_image_of_what_it_does_on_the_image() -
 
 def test_the_random_policy_is_reproducible() -> None:
     obs, body = np.zeros((50, 123), np.float32), get_body(HOPPER)
-    first, again, other = (random_policy(seed).act(obs, body) for seed in (0, 0, 1))
+    first, again, other = (RandomPolicy(seed).act(obs, body) for seed in (0, 0, 1))
     assert first.shape == (50, 6)
     assert first.dtype == np.float32
     assert -1 <= first.min() < -0.9 < 0.9 < first.max() <= 1
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
-    assert random_policy().act(obs[0], body).shape == (6,)
+    assert RandomPolicy().act(obs[0], body).shape == (6,)
 
 
 def test_seeds_are_apart() -> None:
@@ -197,7 +196,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     written = json.loads((first / "summary.json").read_text())
     assert [row["policy"] for row in written["results"]] == [
         "set",
-        "set in the mirror",
+        "set mirrored",
         "random",
     ]
     assert {row["variant"] for row in written["results"]} == {"v2"}

@@ -16,7 +16,7 @@ from sgrl.algorithms.registry import ALGORITHMS
 from sgrl.algorithms.td3_config import TD3Config
 from sgrl.experiments.runner import make_job, run_job
 from sgrl.setting import setting
-from sgrl.training.identity import digest_of, identity_of
+from sgrl.training.identity import identity_digest, identity_of
 from sgrl.training.settings import TrainSettings, settled
 
 from .tiny import TINY, with_changes
@@ -87,7 +87,7 @@ def test_what_is_resolved_identifies() -> None:
     same = replace(asked, bodies=resolved.bodies, steps=1_000_000, envs_per_body=4, eval_every=0)
     assert identity_of(settled(same)) == identity_of(resolved)
     same = replace(same, threads=3, device="cuda", runs=Path("x"), keep=7, name="y", wandb=True)
-    assert digest_of(identity_of(settled(same))) == digest_of(identity_of(resolved))
+    assert identity_digest(identity_of(settled(same))) == identity_digest(identity_of(resolved))
     for change in ({"seed": 1}, {"steps": 7}, {"method": "swat"}, {"eval_every": 100}):
         assert identity_of(settled(replace(asked, **change))) != identity_of(resolved)
 

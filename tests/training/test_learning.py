@@ -9,7 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from sgrl.morphology import Morphology
-from sgrl.training.evaluate import Acts, evaluate, random_policy
+from sgrl.training.acting import Policy, RandomPolicy
+from sgrl.training.evaluate import evaluate
 from sgrl.training.loop import train
 from sgrl.training.policy import load_policy
 from sgrl.training.settings import TrainSettings
@@ -24,7 +25,7 @@ class Still:
         return np.zeros((len(obs), body.action_dim), np.float32)
 
 
-def mean_return(policy: Acts) -> float:
+def mean_return(policy: Policy) -> float:
     (result,) = evaluate(policy, BODY, episodes=50, threads=1)
     return result.mean("total_reward")
 
@@ -35,7 +36,7 @@ def test_returns_rise(method: str, tmp_path: Path) -> None:
         bodies=(BODY,), method=method, algorithm="ppo", steps=120_000, threads=1, runs=tmp_path
     )
     trained = mean_return(load_policy(train(settings)))
-    random, still = mean_return(random_policy()), mean_return(Still())
+    random, still = mean_return(RandomPolicy()), mean_return(Still())
     print(f"{method}: {trained:.0f}; at random {random:.0f}, still {still:.0f}")
     # Measured: SET 283, SWAT 213; at random 52, still 174.
     assert trained > 3.0 * random

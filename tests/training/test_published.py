@@ -13,7 +13,8 @@ import pytest
 import sgrl
 from sgrl import cli
 from sgrl.training import published, run
-from sgrl.training.evaluate import InMirror, evaluate
+from sgrl.training.acting import MirroredPolicy
+from sgrl.training.evaluate import evaluate
 from sgrl.training.loop import train
 from sgrl.training.settings import TrainSettings
 
@@ -69,7 +70,7 @@ def test_the_card_reports_every_body_of_the_families(shipped: Path) -> None:
         *(name for name in relatives if "hopper" in name),
         *(WALKER, "3d_walker_3_left_knee_right_knee", "3d_walker_5_foot", "3d_walker_7_full"),
     }
-    own = InMirror(sgrl.load_policy(shipped))
+    own = MirroredPolicy(sgrl.load_policy(shipped))
     (expected,) = evaluate(own, "3d_walker_6_right_foot", episodes=2, threads=1)
     found = images["3d_walker_6_right_foot"]["total_reward"]
     assert found == pytest.approx(expected.mean("total_reward"))

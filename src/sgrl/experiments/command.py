@@ -10,8 +10,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from sgrl.command_line import BodiesOption
 from sgrl.models.plugins import TRUST, TrustOption
-from sgrl.options import BodiesOption
 
 if TYPE_CHECKING:
     from sgrl.experiments.experiment import Request

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from sgrl.training.checkpoint import CorruptCheckpointError, list_checkpoints, read_metadata
-from sgrl.training.identity import digest_of, identity_of
+from sgrl.training.identity import identity_digest, identity_of
 from sgrl.training.loop import train
 from sgrl.training.run import Run
 from sgrl.training.settings import TrainSettings, is_over, settled
@@ -103,7 +103,7 @@ def make_job(settings: TrainSettings, label: str, runs: Path) -> Job:
     words = f"{settings.method}-{bodies}-{settings.algorithm}-{settings.variant}"
     readable = re.sub(r"[^\w.-]", lambda found: "p" if found[0] == "+" else "_", words)
     prefix = f"{readable}-seed{settings.seed}-"
-    name = f"{prefix}{digest_of(identity)}"
+    name = f"{prefix}{identity_digest(identity)}"
     if not (runs / name).exists():
         akin = (Run(path.parent) for path in runs.glob(f"{prefix}*/settings.json"))
         name = next((run.path.name for run in akin if _is_of(run, identity)), name)

@@ -127,7 +127,7 @@ def biased(policy: TrainedPolicy, bias: float) -> TrainedPolicy:
     if not bias or "heading" not in frames:
         return policy
     actor: Any = with_heading_bias(policy.actor, bias)
-    return TrainedPolicy(actor, policy.normalizer, policy.settings, policy.run, policy.checkpoint)
+    return policy.with_actor(actor)
 
 
 class SeriesRecorder:

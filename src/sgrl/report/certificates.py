@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Sequence
 
+import torch
+
 from sgrl.markup import Html, html_table
 from sgrl.models import certificate
 from sgrl.models.certificate import CHANGES, Row
@@ -30,7 +32,9 @@ def certificate_table(groups: Sequence[Group]) -> Html:
                 found = certificate.certify([method], [body], preset=preset, samples=SAMPLES)
                 rows[fresh] = list(_cells(found))
             policy = load_policy(record.run.path)
-            found = certificate.certify_actor(method, policy.as_function(), [body], samples=SAMPLES)
+            found = certificate.certify_actor(
+                method, policy.to(torch.float64).actions, [body], samples=SAMPLES
+            )
             learned = f"{record.name}, {policy.checkpoint:,} steps"
             rows[method, learned, body.name] = list(_cells(found))
         except (ValueError, OSError, RuntimeError) as error:

@@ -24,7 +24,7 @@ class Collector(Protocol):
         """One step of all environments under the learner's policy."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies of all that the coming steps depend on, while the learner can be saved too."""
+        """All that the coming steps depend on, copied, while the learner can be saved too."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go back to what `state_dict` gave."""
@@ -54,6 +54,7 @@ class LocalCollector:
         self.obs, _ = self.env.reset(seed=seed)
 
     def step(self, learner: Learner, clock: Clock) -> Step:
+        """See `Collector.step`."""
         obs = self.obs
         actions, extras = learner.act(obs)
         clock.lap("act")
@@ -70,10 +71,13 @@ class LocalCollector:
         return Step(obs, actions, rewards, next_obs, final_obs, terminated, done, extras)
 
     def state_dict(self) -> dict[str, Any]:
+        """See `Collector.state_dict`."""
         return self.env.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """See `Collector.load_state_dict`."""
         self.obs = self.env.load_state_dict(dict(state))
 
     def close(self) -> None:
+        """See `Collector.close`."""
         self.env.close()

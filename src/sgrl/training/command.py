@@ -15,8 +15,8 @@ from typing import Annotated, Any
 import tyro
 
 from sgrl.algorithms.registry import ALGORITHMS, algorithm_named
+from sgrl.command_line import read_options
 from sgrl.models.plugins import TRUST, TrustOption
-from sgrl.options import read_options
 from sgrl.training.settings import TrainSettings
 
 

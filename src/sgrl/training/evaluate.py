@@ -9,19 +9,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import tyro
 from numpy.typing import NDArray
 
-from sgrl.envs.observation import mirrored
+from sgrl.command_line import BodiesOption
 from sgrl.envs.task import MAX_EPISODE_STEPS, Variant
 from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.files import SafeFolder
 from sgrl.models.plugins import TrustOption
-from sgrl.morphology import Collection, Morphology, mirror_of, resolve_bodies
-from sgrl.options import BodiesOption
+from sgrl.morphology import Collection, Morphology, resolve_bodies
+from sgrl.training.acting import MirroredPolicy, Policy, RandomPolicy
 from sgrl.training.results import BodyResult, Episode, format_mean, format_table, write_results
 
 EVALUATION_SEEDS = 2**62
@@ -29,14 +29,6 @@ EVALUATION_SEEDS = 2**62
 MAX_EPISODES = 2**32
 """Environment seeds that each evaluation seed has to itself."""
 MAX_SEED = (2**63 - EVALUATION_SEEDS) // MAX_EPISODES - 1
-
-
-class Acts(Protocol):
-    """Whatever turns observations into actions."""
-
-    def act(self, obs: NDArray[np.float32], body: Morphology, /) -> NDArray[np.float32]:
-        """Actions (rows, motors) for flat observations (rows, limbs * 41)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -56,40 +48,6 @@ class Moment:
     """(rows,), to the target after the step, m."""
 
 
-class RandomPolicy:
-    """Uniform actions: what any other policy has to beat."""
-
-    def __init__(self, seed: int) -> None:
-        self._rng = np.random.default_rng(seed)
-
-    def act(self, obs: NDArray[np.float32], body: Morphology, /) -> NDArray[np.float32]:
-        """Actions in [-1, 1], whatever is observed."""
-        shape = (*np.shape(obs)[:-1], body.action_dim)
-        return self._rng.uniform(-1.0, 1.0, shape).astype(np.float32)
-
-
-def random_policy(seed: int = 0) -> RandomPolicy:
-    """A baseline for comparison."""
-    return RandomPolicy(seed)
-
-
-class InMirror:
-    """A policy that acts on a body as it would on the body's mirror image.
-
-    Physics is the same there, so what a policy can do without a right foot, it can do without
-    the left one in the mirror, though it never learned to.
-    """
-
-    def __init__(self, policy: Acts) -> None:
-        self._policy = policy
-
-    def act(self, obs: NDArray[np.float32], body: Morphology, /) -> NDArray[np.float32]:
-        """The images of the actions for the images of observations (..., limbs * 41)."""
-        image = mirror_of(body)
-        actions = self._policy.act(mirrored(obs, image), image.body)
-        return mirror_of(image.body).actions(actions)
-
-
 def evaluation_seeds(seed: int, episodes: int) -> list[int]:
     """The environments' seeds of an evaluation: no training run and no other `seed` has them."""
     if not 0 <= seed <= MAX_SEED:
@@ -101,7 +59,7 @@ def evaluation_seeds(seed: int, episodes: int) -> list[int]:
 
 
 def evaluate(
-    policy: Acts,
+    policy: Policy,
     bodies: str | Morphology | Collection | Iterable[str | Morphology | Collection],
     *,
     variant: Variant = "v1",
@@ -147,7 +105,7 @@ def evaluate(
 
 
 def _first_episodes(
-    policy: Acts,
+    policy: Policy,
     body: Morphology,
     make: Callable[[int], LocomotionVectorEnv],
     seeds: Sequence[int],
@@ -244,7 +202,7 @@ def eval_command(
         seed: Of the evaluation; its episodes never coincide with those of a training.
         yaw: Start every episode turned by so many radians; uniform if not given.
         random: Add a random policy to compare with.
-        mirror: Add the policy as it acts in the mirror, on each body as on its mirror image.
+        mirror: Add the mirrored policy, which acts on each body as on its mirror image.
         threads: Threads of the physics; 0 for all cores.
         device: Where the network runs.
         out: Folder for the results; a new one in the run's `evaluations` if not given.
@@ -261,11 +219,11 @@ def eval_command(
     print(f"{policy.run}, the {kind} at {policy.checkpoint:,} steps", file=sys.stderr)
     chosen = resolve_bodies(bodies) or policy.bodies
     variant = variant or policy.settings.variant
-    policies: dict[str, Acts] = {policy.method: policy}
+    policies: dict[str, Policy] = {policy.method: policy}
     if mirror:
-        policies[f"{policy.method} in the mirror"] = InMirror(policy)
+        policies[f"{policy.method} mirrored"] = MirroredPolicy(policy)
     if random:
-        policies["random"] = random_policy(seed)
+        policies["random"] = RandomPolicy(seed)
     # What ships with the package is not written to.
     parent = (
         policy.run if policy.run.resolve().parent != SHIPPED else Path("runs") / policy.run.name

@@ -25,7 +25,7 @@ from sgrl.training.checkpoint import (
 from sgrl.training.evaluate import MAX_SEED, evaluate
 from sgrl.training.metrics import Row
 from sgrl.training.place import BEST
-from sgrl.training.policy import make_policy
+from sgrl.training.policy import policy_of
 from sgrl.training.run import Run
 from sgrl.training.settings import TrainSettings
 
@@ -45,7 +45,7 @@ class Evaluator:
         """Run the episodes; `metadata` is what a checkpoint says, its steps among it."""
         settings = self._settings
         with torch.random.fork_rng(devices=[]):  # a network is made, and its weights drawn
-            policy = make_policy(settings, weights, self._run.path, metadata["steps"])
+            policy = policy_of(settings, weights, self._run.path, metadata["steps"])
         results = evaluate(
             policy,
             self._bodies,

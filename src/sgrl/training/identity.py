@@ -31,7 +31,7 @@ def identity_of(settings: TrainSettings) -> dict[str, Any]:
     return identity
 
 
-def digest_of(identity: dict[str, Any]) -> str:
+def identity_digest(identity: dict[str, Any]) -> str:
     """Eight hexadecimal digits that stand for an identity."""
     text = json.dumps(identity, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from sgrl.models.network import Actor
 from sgrl.models.normalizer import Normalizer
 from sgrl.models.plugins import TRUST
 from sgrl.morphology import Morphology, get_body
+from sgrl.training.acting import Array, Policy
 from sgrl.training.checkpoint import (
     CorruptCheckpointError,
     list_checkpoints,
@@ -34,7 +35,7 @@ PORTABLE = ("actor.", "std.", "normalizer.")
 """How the names of weights begin from which any algorithm can start."""
 
 
-class TrainedPolicy:
+class TrainedPolicy(Policy):
     """What a run has learned: from observations of any body to actions, nothing random."""
 
     def __init__(
@@ -62,8 +63,8 @@ class TrainedPolicy:
     def __repr__(self) -> str:
         return f"<{self.method} after {self.checkpoint:,} steps of {self.run}>"
 
-    def act(self, obs: ArrayLike, body: str | Morphology) -> NDArray[np.float32]:
-        """Actions (motors,) for a flat observation (limbs * 41,), or a row each for rows of them.
+    def act(self, obs: ArrayLike, body: str | Morphology) -> Array:
+        """Actions (action_dim,) for a flat observation (limbs * 41,), or rows of them for rows.
 
         `body` is a name that `get_body` knows or any body's value.
         """
@@ -75,27 +76,63 @@ class TrainedPolicy:
         if not len(rows):
             return np.zeros((0, body.action_dim), np.float32)
         tensor = torch.tensor(rows, dtype=self._dtype, device=self._device)
+        actions = self._rows(LimbBatch.from_flat(tensor, body))
+        return actions.reshape(*observed.shape[:-1], body.action_dim)
+
+    def act_many(self, obs: Sequence[Array], bodies: Sequence[Morphology]) -> list[Array]:
+        """Actions (action_dim,) for a flat observation (limbs * 41,) of each of some bodies, in one
+        batch."""
+        rows = self._rows(self.batch_of(obs, bodies))
+        return [row[: body.action_dim] for row, body in zip(rows, bodies, strict=True)]
+
+    def batch_of(self, obs: Sequence[Array], bodies: Sequence[Morphology]) -> LimbBatch:
+        """Observations of some bodies as one batch, as observed."""
+        # By identity: a body is a deep value, and to hash it at every step takes time.
+        known = {id(body): body for body in bodies}
+        index = {key: number for number, key in enumerate(known)}
+        widest = max(body.num_limbs for body in known.values()) * FEATURES
+        rows = np.zeros((len(bodies), widest), np.float32)
+        for row, observed in zip(rows, obs, strict=True):
+            row[: len(observed)] = observed
+        tensor = torch.tensor(rows, dtype=self._dtype, device=self._device)
+        body_index = np.array([index[id(body)] for body in bodies])
+        return LimbBatch.from_padded(tensor, tuple(known.values()), body_index)
+
+    def normalized(self, batch: LimbBatch) -> LimbBatch:
+        """What the actor reads of a batch as observed."""
+        normalizer = self.normalizer
+        scale = split(normalizer.scale.to(batch.scalars), 1)
+        shift = split(normalizer.shift.to(batch.scalars), 1)
+        return batch.replace(
+            vectors=batch.vectors * scale.vectors,
+            scalars=torch.addcmul(shift.scalars, batch.scalars, scale.scalars),
+        )
+
+    def actions(self, batch: LimbBatch) -> Tensor:
+        """Actions (limbs, 3) in [-1, 1] for a batch as observed."""
+        result: Tensor = self.actor(self.normalized(batch))
+        return result
+
+    def _rows(self, batch: LimbBatch) -> Array:
+        """Actions (rows, action_dim), padded where rows are of different bodies."""
         # Not inference_mode: what layouts compute is kept, and a training in this process may
         # need it later for its gradients.
         with torch.no_grad():
-            batch = LimbBatch.from_flat(self.normalizer(tensor), body)
-            actions = batch.layout.actions_to_rows(self.actor(batch))
-        result = actions.cpu().numpy().astype(np.float32, copy=False)
-        return result.reshape(*observed.shape[:-1], body.action_dim)
+            rows = batch.layout.actions_to_rows(self.actions(batch))
+        return rows.cpu().numpy().astype(np.float32, copy=False)
 
-    def as_function(self, dtype: torch.dtype = torch.float64) -> Callable[[LimbBatch], Tensor]:
-        """A copy of it in another precision: from batches, as observed, to actions (limbs, 3)."""
-        actor = copy.deepcopy(self.actor).to(dtype)
-        scale = split(self.normalizer.scale.to(self._device, dtype), 1)
-        shift = split(self.normalizer.shift.to(self._device, dtype), 1)
+    def to(self, dtype: torch.dtype) -> TrainedPolicy:
+        """A copy of it that computes in another precision."""
+        actor, normalizer = copy.deepcopy(self.actor).to(dtype), copy.deepcopy(self.normalizer)
+        return self.with_actor(actor, normalizer)
 
-        def act(batch: LimbBatch) -> Tensor:
-            vectors = batch.vectors * scale.vectors
-            scalars = torch.addcmul(shift.scalars, batch.scalars, scale.scalars)
-            actions: Tensor = actor(batch.replace(vectors=vectors, scalars=scalars))
-            return actions
-
-        return act
+    def with_actor(self, actor: Actor, normalizer: Normalizer | None = None) -> TrainedPolicy:
+        """The same with another actor, and the same statistics if no others are given."""
+        other = TrainedPolicy(
+            actor, normalizer or self.normalizer, self.settings, self.run, self.checkpoint
+        )
+        other.is_best = self.is_best
+        return other
 
     @staticmethod
     def _check(observed: NDArray[np.generic], body: Morphology) -> None:
@@ -134,14 +171,14 @@ def load_policy(
     settings = replace(found.settings(), device=device)
     folder, weights = read_policy_weights(found, which if checkpoint is None else checkpoint)
     try:
-        policy = make_policy(settings, weights, found.path, int(folder.name))
+        policy = policy_of(settings, weights, found.path, int(folder.name))
     except ValueError as error:
         raise ValueError(f"{folder}: {error}") from None
     policy.is_best = folder.parent.name == BEST
     return policy
 
 
-def make_policy(
+def policy_of(
     settings: TrainSettings, weights: Mapping[str, Tensor], run: Path, checkpoint: int
 ) -> TrainedPolicy:
     """The policy with these weights, by names of today, of a run at so many steps.

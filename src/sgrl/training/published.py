@@ -22,8 +22,9 @@ from sgrl.envs.task import Variant
 from sgrl.models.plugins import TRUST
 from sgrl.morphology import Morphology, get_body, mirror_of
 from sgrl.morphology.table import TABLE
+from sgrl.training.acting import MirroredPolicy
 from sgrl.training.checkpoint import METADATA, WEIGHTS
-from sgrl.training.evaluate import InMirror, evaluate
+from sgrl.training.evaluate import evaluate
 from sgrl.training.history import history_of
 from sgrl.training.place import describe_place, split_place
 from sgrl.training.policy import TrainedPolicy, load_policy, read_policy_weights
@@ -116,7 +117,7 @@ def _measured(
     images = []
     for body in relatives:
         if body.name not in seen and mirror_of(body).body != body:
-            (result,) = evaluate(InMirror(policy), body, episodes=episodes, threads=threads)
+            (result,) = evaluate(MirroredPolicy(policy), body, episodes=episodes, threads=threads)
             say(f"{body.name} v1 in the mirror: {_cell(result, 'total_reward')}")
             images.append(_summary(result))
     facing = []

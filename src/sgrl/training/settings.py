@@ -19,10 +19,10 @@ import tyro
 
 from sgrl.algorithms.config import MOST_STEPS, AlgorithmConfig, Plan
 from sgrl.algorithms.registry import algorithm_named
+from sgrl.command_line import BodiesOption
 from sgrl.cores import count_cores
 from sgrl.envs.task import Variant
 from sgrl.morphology import Morphology, resolve_bodies
-from sgrl.options import BodiesOption
 from sgrl.setting import check_bounds, setting, settings_of
 
 MOST_SEED = 2**32 - 1

@@ -24,7 +24,7 @@ PATHS = ("runs", "resume", "init_from")
 
 
 def settings_to_json(settings: TrainSettings) -> str:
-    """As text that `settings_from_json` reads."""
+    """Text that `settings_from_json` reads."""
     return json.dumps(dataclasses.asdict(settings), indent=2, default=str) + "\n"
 
 

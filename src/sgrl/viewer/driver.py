@@ -11,11 +11,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from sgrl.envs.observation import FEATURES
 from sgrl.morphology import FAMILIES, Morphology, body_names, get_body
+from sgrl.training.acting import RandomPolicy
 
 if TYPE_CHECKING:
-    from sgrl.models.batch import LimbBatch
     from sgrl.training.policy import TrainedPolicy
 
 Array = NDArray[np.float32]
@@ -88,7 +87,7 @@ class RandomDriver(Driver):
 
     def __init__(self, seed: int = 0, hold: float = 0.2) -> None:
         """`hold`: seconds."""
-        self._rng = np.random.default_rng(seed)
+        self._policy = RandomPolicy(seed)
         self._hold = hold
         self._held: WeakKeyDictionary[Driven, tuple[int, Array]] = WeakKeyDictionary()
 
@@ -101,7 +100,7 @@ class RandomDriver(Driver):
         left, action = self._held.get(robot, (0, np.zeros(0, np.float32)))
         if not left or len(action) != body.action_dim:
             left = max(1, round(self._hold / body.dt))
-            action = self._rng.uniform(-1, 1, body.action_dim).astype(np.float32)
+            action = self._policy.act(robot.observation, body)
         self._held[robot] = left - 1, action
         return action
 
@@ -115,24 +114,15 @@ class PolicyDriver(Driver):
         self.name = policy.run.resolve().name
         self.details = f"{policy.method}, {policy.checkpoint:,} steps"
         self.trained_on = policy.bodies
-        self.actor = policy.actor
-        self.normalizer = policy.normalizer
+        self.policy = policy
         self.takes_any_body = not get_method(policy.method).one_body
-        network: Any = self.actor.network
+        network: Any = policy.actor.network
         self._network = network
         self.has_attention = getattr(network, "has_attention", False)
 
     def act(self, robots: Sequence[Driven]) -> list[Array]:
         """The actor's own actions, without noise."""
-        import torch
-
-        with torch.no_grad():
-            batch = self._batch(robots)
-            rows = batch.layout.actions_to_rows(self.actor(batch)).cpu().numpy()
-        return [
-            row[: robot.body.action_dim].astype(np.float32)
-            for row, robot in zip(rows, robots, strict=True)
-        ]
+        return self.policy.act_many(*_seen(robots))
 
     def attention(self, robots: Sequence[Driven]) -> list[Array]:
         """The mean over layers, heads and the limbs that attend."""
@@ -141,29 +131,18 @@ class PolicyDriver(Driver):
         if not self.has_attention:
             return super().attention(robots)
         with torch.no_grad():
-            layers = self._network.attention(self._batch(robots))
+            batch = self.policy.batch_of(*_seen(robots))
+            layers = self._network.attention(self.policy.normalized(batch))
             weights = torch.stack(layers).mean(dim=(0, 2)).cpu().numpy()
         return [
             own[:limbs, :limbs].mean(axis=0).astype(np.float32)
             for own, limbs in zip(weights, (r.body.num_limbs for r in robots), strict=True)
         ]
 
-    def _batch(self, robots: Sequence[Driven]) -> LimbBatch:
-        import torch
 
-        from sgrl.models.batch import LimbBatch
-
-        # By identity: a body is a deep value, and to hash it at every step takes time.
-        bodies = {id(robot.body): robot.body for robot in robots}
-        owners = {key: place for place, key in enumerate(bodies)}
-        widest = max(body.num_limbs for body in bodies.values()) * FEATURES
-        rows = np.zeros((len(robots), widest), np.float32)
-        for row, robot in zip(rows, robots, strict=True):
-            row[: len(robot.observation)] = robot.observation
-        weight = next(self.actor.parameters())
-        observed = self.normalizer(torch.from_numpy(rows).to(weight))
-        row_body = np.array([owners[id(robot.body)] for robot in robots])
-        return LimbBatch.from_padded(observed, tuple(bodies.values()), row_body)
+def _seen(robots: Sequence[Driven]) -> tuple[list[Array], list[Morphology]]:
+    """Observations and bodies of robots."""
+    return [robot.observation for robot in robots], [robot.body for robot in robots]
 
 
 def load_driver(policy: str | Path) -> Driver:

@@ -19,20 +19,20 @@ REGISTRY = ConstructorRegistry()
 
 
 @REGISTRY.primitive_rule
-def _whole_numbers(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] | None:
+def _short_numbers(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] | None:
     """Whole numbers may be written as 1e6."""
     if info.type is not int:
         return None
     return PrimitiveConstructorSpec(
         nargs=1,
         metavar="INT",
-        instance_from_str=lambda words: whole_number(words[0]),
+        instance_from_str=lambda words: parse_whole(words[0]),
         is_instance=lambda value: isinstance(value, int) and not isinstance(value, bool),
         str_from_instance=lambda value: [str(value)],
     )
 
 
-def whole_number(text: str) -> int:
+def parse_whole(text: str) -> int:
     """A whole number, as 20000, 20_000 or 2e4; ValueError if it is none."""
     try:
         return int(text)
