@@ -1,7 +1,7 @@
 """Speed of SAC updates beside Stable-Baselines3's: sampling and update, without physics.
 
     python benchmarks/sac_speed.py
-    python benchmarks/sac_speed.py --body 3d_humanoid_9_full --cases monolithic+tn --products float32
+    python benchmarks/sac_speed.py --body 3d_humanoid_9_full --products float32
 
 Prints a Markdown table: updates per second of CPU time of the one thread that works, actor
 updates among them, and how many times those of Stable-Baselines3's SAC (MlpPolicy, hidden layers of
@@ -66,6 +66,8 @@ def make_ours(
 
     def update(count: int) -> None:
         with global_precision(learner.networks.speed.products):
+            if not learner.networks.is_ready:
+                learner.networks.compile()
             for _ in range(count):
                 learner.networks.gradient_step(*learner.sample())
 

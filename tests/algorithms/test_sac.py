@@ -27,7 +27,7 @@ from .made import NoClock, make_learner
 
 BODY = get_body("3d_walker_2_right_leg_left_knee")
 HOPPER = get_body("3d_hopper_3_shin")
-LOPSIDED = get_body("3d_walker_3_left_leg_right_foot")
+ASYMMETRIC = get_body("3d_walker_3_left_leg_right_foot")
 SMALL = {
     "set": SETConfig(layers=1, embedding=16, hidden=16, matrix_hidden=16),
     "monolithic+tn": MonolithicConfig(hidden=(32, 32), columns="varying", layer_norm=True),
@@ -172,13 +172,13 @@ def test_idle_motors_rest_and_have_no_entropy():
 
 def test_flat_critic_reads_limbs_in_their_positions_in_the_full_body():
     """What the same limb observes enters by the same weights, whichever body it is of."""
-    bodies = (BODY, LOPSIDED)
+    bodies = (BODY, ASYMMETRIC)
     layout = layout_of(bodies, np.array([0, 1]))
     critic = FlatCritic(layout, 16)
     (part,) = critic.parts.values()
     assert list(critic.parts) == ["walker"]
     full = get_body("3d_walker_7_full")
-    shared = set(BODY.limb_names) & set(LOPSIDED.limb_names)
+    shared = set(BODY.limb_names) & set(ASYMMETRIC.limb_names)
     present = part._column_present.bool()
     assert (present[0] & present[1]).sum() > 22 * (len(shared) - 1)
     assert present.shape[1] == full.num_limbs * 22 - 3 - 12
@@ -214,28 +214,28 @@ def test_each_family_has_a_flat_critic_of_its_own():
 
 def test_a_mirrored_row_is_a_transition_of_the_image_in_physics():
     """The image of a stored transition: the image's state, moved by the image's action."""
-    image = mirror_of(LOPSIDED).body
-    assert image != LOPSIDED
-    env, twin = (LocomotionVectorEnv(body, 1, threads=1) for body in (LOPSIDED, image))
+    image = mirror_of(ASYMMETRIC).body
+    assert image != ASYMMETRIC
+    env, twin = (LocomotionVectorEnv(body, 1, threads=1) for body in (ASYMMETRIC, image))
     rng = np.random.default_rng(0)
     obs, _ = env.reset(seed=1)
     for _ in range(5):
         obs = env.step(rng.uniform(-1, 1, env.action_mask.shape))[0]
     data = env.get_data(0)
-    qpos, qvel = mirror_of(LOPSIDED).state(data.qpos.copy(), data.qvel.copy())
+    qpos, qvel = mirror_of(ASYMMETRIC).state(data.qpos.copy(), data.qvel.copy())
     target = env._stepper.locomotion.target[0] * (1, -1)
     seen, _ = twin.reset(options={"qpos": qpos, "qvel": qvel, "target": target})
-    action = rng.uniform(-1, 1, LOPSIDED.action_dim).astype(np.float32) * LOPSIDED.actuated
+    action = rng.uniform(-1, 1, ASYMMETRIC.action_dim).astype(np.float32) * ASYMMETRIC.actuated
     after = env.step(action[None])[0]
 
-    rows = EqualRows([LOPSIDED], 2, mirror=True)
-    assert [rows.bodies[i].name for i in rows.layout.row_body] == [LOPSIDED.name, image.name]
-    columns = torch.from_numpy(np.tile(obs[:, varying_columns(LOPSIDED)], (2, 1)))
+    rows = EqualRows([ASYMMETRIC], 2, mirror=True)
+    assert [rows.bodies[i].name for i in rows.layout.row_body] == [ASYMMETRIC.name, image.name]
+    columns = torch.from_numpy(np.tile(obs[:, varying_columns(ASYMMETRIC)], (2, 1)))
     np.testing.assert_allclose(rows.observations(columns)[1], seen[0], atol=1e-5)
-    actuated = torch.from_numpy(action[LOPSIDED.actuated]).repeat(2, 1)
+    actuated = torch.from_numpy(action[ASYMMETRIC.actuated]).repeat(2, 1)
     limbs = rows.layout.pad(rows.actions(actuated))[1].numpy()
     followed = twin.step(limbs[image.hinge_mask][None])[0]
-    columns = torch.from_numpy(np.tile(after[:, varying_columns(LOPSIDED)], (2, 1)))
+    columns = torch.from_numpy(np.tile(after[:, varying_columns(ASYMMETRIC)], (2, 1)))
     np.testing.assert_allclose(rows.observations(columns)[1], followed[0], atol=1e-4)
 
 
@@ -246,13 +246,13 @@ def test_images_among_the_bodies_count_as_they_do():
     assert len(rows.bodies) == 2
     assert rows.layout.row_body.tolist() == [0, 0, 1, 1, 1, 1, 0, 0]
     assert rows.unit_index.tolist() == [0, 0, 1, 1, 1, 1, 0, 0]
-    alone = EqualRows([LOPSIDED], 2, mirror=True)
+    alone = EqualRows([ASYMMETRIC], 2, mirror=True)
     assert alone.layout.row_body.tolist() == [0, 1]
     assert alone.unit_index.tolist() == [0, 0]
 
 
 def test_a_network_of_one_body_learns_no_image():
-    plan = Plan((LOPSIDED,), "monolithic+tn", True, 1_000, 4)
+    plan = Plan((ASYMMETRIC,), "monolithic+tn", True, 1_000, 4)
     assert SACConfig().resolved(plan).mirror is False
     whole = Plan((get_body("3d_walker_7_full"),), "monolithic+tn", True, 1_000, 4)
     assert SACConfig().resolved(whole).mirror is True
@@ -289,7 +289,7 @@ def test_speed_is_chosen_measured_and_said(monkeypatch):
 @pytest.mark.parametrize(
     ("bodies", "method", "config"),
     [
-        ([LOPSIDED, HOPPER], "set", {}),
+        ([ASYMMETRIC, HOPPER], "set", {}),
         ([HOPPER], "monolithic+tn", {}),
         ([HOPPER, BODY], "set", {"critic": "method"}),
     ],

@@ -41,9 +41,9 @@ class EqualRows:
         halves = [(n - n // 2, n // 2) if mirror else (n, 0) for n in counts]
         own = np.arange(len(bodies))
         units = own if not mirror else augmentation.return_index
-        row_body = np.repeat(np.stack((own, image_index), 1).ravel(), np.ravel(halves))
+        body_index = np.repeat(np.stack((own, image_index), 1).ravel(), np.ravel(halves))
         unit_index = np.repeat(np.stack((own, units), 1).ravel(), np.ravel(halves))
-        self.layout = layout_of(self.bodies, row_body, device)
+        self.layout = layout_of(self.bodies, body_index, device)
         self.unit_index = torch.from_numpy(unit_index).to(device)
         """(rows,): the body given whose reward scale and entropy coefficient count in a row: the
         row's own or, if it is an image that is not among them, that of which it is the image."""

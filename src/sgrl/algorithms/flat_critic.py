@@ -103,20 +103,20 @@ class _Part(nn.Module):
 
     def __init__(self, layout: BatchLayout, rows: list[int], width: int) -> None:
         super().__init__()
-        row_body = layout.row_body[rows].tolist()
-        kinds = sorted(set(row_body))
+        body_index = layout.row_body[rows].tolist()
+        kinds = sorted(set(body_index))
         starts = layout.torsos[rows].numpy()
         full = _full_body(layout.bodies[kinds[0]])
         columns_of = {kind: _columns(full, layout.bodies[kind]) for kind in kinds}
         motors_of = {kind: _motors(full, layout.bodies[kind]) for kind in kinds}
         moved = np.any([motors >= 0 for motors in motors_of.values()], axis=0)
-        columns = np.stack([columns_of[kind] for kind in row_body])
-        motors = np.stack([motors_of[kind][moved] for kind in row_body])
+        columns = np.stack([columns_of[kind] for kind in body_index])
+        motors = np.stack([motors_of[kind][moved] for kind in body_index])
         self._register("_column", columns, starts * _LIMB_NUMBERS)
         self._register("_motor", motors, starts * 3)
         one_hot = np.zeros((len(rows), len(kinds) if len(kinds) > 1 else 0), np.float32)
         if len(kinds) > 1:
-            one_hot[np.arange(len(rows)), [kinds.index(body) for body in row_body]] = 1.0
+            one_hot[np.arange(len(rows)), [kinds.index(body) for body in body_index]] = 1.0
         self.register_buffer("_body", torch.from_numpy(one_hot), persistent=False)
         self.statistics = ColumnStatistics(columns.shape[1])
         self.network = TwinMLP(columns.shape[1] + one_hot.shape[1] + motors.shape[1], width)

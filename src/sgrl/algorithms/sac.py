@@ -11,6 +11,7 @@ Here is how SAC acts, what it stores and when it updates; an update itself is in
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -120,6 +121,8 @@ class SAC(Learner):
 
     def update(self, report: Report, clock: Clock, should_stop: Callable[[], bool]) -> None:
         with global_precision(self.networks.speed.products):
+            if self.pending and not self.networks.is_ready and not self._compile(should_stop):
+                return
             if self.pending and not self.updates:
                 self._start_statistics()
             while self.pending and not should_stop():
@@ -129,6 +132,22 @@ class SAC(Learner):
                 if values := self.networks.gradient_step(*batch):
                     report(values)
                 clock.lap("update")
+
+    def _compile(self, should_stop: Callable[[], bool]) -> bool:
+        """Whether updates can be made now; where compiling fails they are plain from now on."""
+        try:
+            self.networks.compile()
+        except RuntimeError as error:
+            if should_stop():  # Ctrl-C stops the compiler, too
+                return False
+            what = str(error).strip().splitlines()[0]
+            warnings.warn(
+                f"updates can't be compiled here, which makes them about half as fast: {what}",
+                stacklevel=2,
+            )
+            why = "compiling failed"
+            self.networks.set_speed(Speed(False, self.networks.speed.products, why))
+        return True
 
     def sample(self) -> tuple[Tensor, ...]:
         """Columns, actions, scaled rewards, discounts and last columns of a batch."""

@@ -62,7 +62,7 @@ class SACConfig(AlgorithmConfig):
     critic_width: int = setting(256, key="critic_width", least=1, most=1_000_000)
     """Units in each of the two hidden layers of a flat critic."""
     mirror: bool = setting(True, key="mirror")
-    """Whether half of the sampled transitions are mirror images. The image of a lopsided body is
+    """Whether half of the sampled transitions are mirror images. The image of an asymmetric body is
     another body: it is learned without being simulated."""
     buffer_size: int | None = setting(None, key="buffer_size", least=1, most=MOST_STEPS)
     """Transitions that are remembered, of all bodies together: a million of each, or what fits in
@@ -92,9 +92,9 @@ class SACConfig(AlgorithmConfig):
             horizon=_one_each("horizon", self.horizon, horizons),
             n_step=_one_each("n_step", self.n_step, steps),
         )
-        lopsided = self.mirror and mirror_of(plan.bodies[0]).body != plan.bodies[0]
+        asymmetric = self.mirror and mirror_of(plan.bodies[0]).body != plan.bodies[0]
         # A network that is made for one body can't learn that body's image, which is another.
-        if plan.one_body and lopsided:
+        if plan.one_body and asymmetric:
             config = replace(config, mirror=False)
         if self.buffer_size is None:
             bodies = len(plan.bodies)

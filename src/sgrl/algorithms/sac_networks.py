@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -98,21 +99,29 @@ class SACNetworks:
     def set_speed(self, speed: Speed) -> None:
         """How updates are made from now on."""
         self.speed = speed
-        self._functions = speed.prepare((self._target, self._critic_loss, self._actor_loss))
-        if speed.compiled:
-            self._look_up_tables()
+        self._plain = self._target, self._critic_loss, self._actor_loss
+        self._functions = speed.prepare(self._plain)
+        self.is_ready = not speed.compiled
+        """Whether all is compiled that is to be."""
 
-    @torch.no_grad()
-    def _look_up_tables(self) -> None:
-        """Call once what is compiled: its tables are made when first asked for, which can't be."""
-        rows, zeros = self.rows.layout.num_rows, torch.zeros(self.rows.layout.num_rows)
-        columns = torch.zeros(rows, self.rows.num_columns)
-        actions = torch.zeros(rows, self.rows.num_actuated)
-        noise = torch.zeros(self.rows.layout.num_limbs, NUM_HINGES)
-        inputs = (one.to(self.device) for one in (columns, noise, zeros, zeros, zeros, actions))
-        columns, noise, rewards, discounts, alpha, actions = inputs
-        y = self._target(columns, noise, rewards, discounts, alpha)
-        self._critic_loss(columns, actions, y)
+    def compile(self) -> None:
+        """Compile what updates call, by calls that change nothing; takes a while."""
+        layout = self.rows.layout
+        rows, columns, motors = layout.num_rows, self.rows.num_columns, self.rows.num_actuated
+        zeros = torch.zeros(rows, device=self.device)
+        seen = torch.zeros(rows, columns, device=self.device)
+        actions = torch.zeros(rows, motors, device=self.device)
+        noise = torch.zeros(layout.num_limbs, NUM_HINGES, device=self.device)
+        # First as they are: their tables are made when first asked for, which can't be compiled.
+        for target, critic_loss, actor_loss in (self._plain, self._functions):
+            with torch.no_grad():
+                y = target(seen, noise, zeros, zeros, zeros)
+            critic_loss(seen, actions, y)[0].backward()
+            with _frozen(self._critic_weights):
+                actor_loss(seen, noise, zeros)[0].backward()
+        for weight in (*self._critic_weights, *self._actor_weights):
+            weight.grad = None
+        self.is_ready = True
 
     def normalized(self, obs: Tensor) -> Tensor:
         """Observations (rows, width) as the method's networks read them."""
@@ -156,15 +165,12 @@ class SACNetworks:
     def _update_actor(
         self, actor_loss: Callable[..., Any], columns: Tensor, row_alpha: Tensor
     ) -> tuple[float, Tensor]:
-        for weight in self._critic_weights:  # whose gradients would be computed in vain
-            weight.requires_grad_(False)
-        loss, log_prob = actor_loss(columns, self._draw(), row_alpha)
-        value = check_finite(loss, "actor's loss")
-        self.actor_optimizer.zero_grad()
-        loss.backward()
-        self.actor_optimizer.step()
-        for weight in self._critic_weights:
-            weight.requires_grad_(True)
+        with _frozen(self._critic_weights):
+            loss, log_prob = actor_loss(columns, self._draw(), row_alpha)
+            value = check_finite(loss, "actor's loss")
+            self.actor_optimizer.zero_grad()
+            loss.backward()
+            self.actor_optimizer.step()
         loss = self._alpha_loss(log_prob)
         self.alpha_optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -206,7 +212,7 @@ class SACNetworks:
         return -(alpha * (log_prob + wanted)).mean()
 
     def _act(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions (limbs, 3) = tanh(u), u = mean + std noise, and their log-densities (rows,)."""
+        """Actions (limbs, 3) = tanh(u), u = mean + std noise, and their log-probabilities (rows,)."""
         batch = self.rows.batch(self.normalized(obs))
         with autocast(self.speed.products):
             mean, log_std = self.actor(batch)
@@ -260,7 +266,7 @@ class SACNetworks:
         return anew
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies of all that coming updates depend on beside the weights of the parts."""
+        """All that coming updates depend on beside the weights of the parts."""
         optimizers = self._optimizers().items()
         return {name: optimizer_state(optimizer) for name, optimizer in optimizers} | {
             "target_critic": weights_of({"target": self.target_critic}),
@@ -281,6 +287,18 @@ class SACNetworks:
         self.generator.set_state(state["generator"])
         self.updates = state["updates"]
         self.set_speed(Speed(**state["speed"]))
+
+
+@contextmanager
+def _frozen(weights: Sequence[Tensor]) -> Iterator[None]:
+    """Without gradients of these, which would be computed in vain."""
+    for weight in weights:
+        weight.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for weight in weights:
+            weight.requires_grad_(True)
 
 
 def _norm(weights: list[Tensor]) -> float:

@@ -20,7 +20,7 @@ import torch
 Products = Literal["bfloat16", "onednn", "float32"]
 Function = Callable[..., Any]
 SIZE = 256
-"""Of the matrices that are multiplied to see what is fastest: rows of a batch, units of a layer."""
+"""Rows and columns of the matrices that are multiplied to see what is fastest."""
 ROUNDS, REPEATS = 7, 20
 GAIN = 0.9
 """Part of the time of the plainer products that others must stay under to be worth it."""
@@ -73,7 +73,7 @@ def global_precision(products: Products) -> Iterator[None]:
 
 
 def autocast(products: Products) -> torch.autocast:
-    """Within it networks multiply in bfloat16, if that is asked for."""
+    """A context in which networks multiply in bfloat16, if that is asked for."""
     return torch.autocast("cpu", dtype=torch.bfloat16, enabled=products == "bfloat16")
 
 
@@ -97,7 +97,7 @@ class Speed:
         minutes: float | None = None,
         saved_seconds: float = SAVED_SECONDS,
     ) -> Speed:
-        """As told or, left to us, what is fastest here for so many updates in so many minutes.
+        """The speed as told or, left to us, what is fastest here for so many updates in so many minutes.
 
         `saved_seconds` are what compiling saves in each.
         """
@@ -119,9 +119,11 @@ class Speed:
         return tuple(torch.compile(one, dynamic=False) for one in functions)
 
     def describe(self) -> str:
+        """What it is, in a few words."""
         how = "compiled updates" if self.compiled else f"updates not compiled ({self.why_plain})"
         products = {"onednn": "float32 by oneDNN"}.get(self.products, self.products)
         return f"{how}, products in {products}"
 
     def state_dict(self) -> dict[str, Any]:
+        """Its fields."""
         return dataclasses.asdict(self)

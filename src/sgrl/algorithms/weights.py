@@ -80,6 +80,11 @@ def load_portable(
     return anew
 
 
+def is_gaussian(weights: Mapping[str, Tensor]) -> bool:
+    """Whether they are those of a Gaussian actor, whose standard deviation depends on the state."""
+    return any(map(_is_std_head, weights))
+
+
 def _is_std_head(name: str) -> bool:
     return STD_HEAD in name.split(".")
 

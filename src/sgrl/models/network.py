@@ -184,6 +184,17 @@ class GaussianActor(nn.Module):
         return torch.tanh(mean)
 
 
+class MeanActor(nn.Module):
+    """What a Gaussian actor does without noise, as a module: (limbs, 3) in [-1, 1]."""
+
+    def __init__(self, gaussian: GaussianActor) -> None:
+        super().__init__()
+        self.gaussian = gaussian
+
+    def forward(self, batch: LimbBatch) -> Tensor:
+        return self.gaussian.mean(batch)
+
+
 class GaussianPolicy(nn.Module):
     """A normal distribution of actions for each hinge, for on-policy algorithms.
 

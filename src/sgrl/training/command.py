@@ -82,7 +82,7 @@ def option_values(arguments: Sequence[str], name: str) -> list[str]:
     """Values that are given for an option, before anything is known of the others."""
     values = [
         argument.partition("=")[2] if "=" in argument else following
-        for argument, following in zip(arguments, [*arguments[1:], ""], strict=True)
+        for argument, following in zip(arguments, [*arguments, ""][1:], strict=True)
         if argument.partition("=")[0] == name
     ]
     return [value for value in values if value and not value.startswith("-")]

@@ -13,11 +13,11 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from sgrl.algorithms.weights import current_names, load_portable
+from sgrl.algorithms.weights import current_names, is_gaussian, load_portable
 from sgrl.envs.observation import FEATURES, split
 from sgrl.models.batch import LimbBatch
-from sgrl.models.methods import make_actor
-from sgrl.models.network import Actor
+from sgrl.models.methods import make_actor, make_gaussian_actor
+from sgrl.models.network import Actor, GaussianActor, MeanActor
 from sgrl.models.normalizer import Normalizer
 from sgrl.models.plugins import TRUST
 from sgrl.morphology import Morphology, get_body
@@ -40,7 +40,7 @@ class TrainedPolicy(Policy):
 
     def __init__(
         self,
-        actor: Actor,
+        actor: Actor | MeanActor,
         normalizer: Normalizer,
         settings: TrainSettings,
         run: Path,
@@ -185,7 +185,9 @@ def policy_of(
 
     It has copies of them, on the settings' device. ValueError if they are of another method.
     """
-    actor = make_actor(
+    # A Gaussian actor lets motors that move nothing rest, as it did in training.
+    make = make_gaussian_actor if is_gaussian(weights) else make_actor
+    actor = make(
         settings.method,
         settings.preset,
         bodies=settings.morphologies(),
@@ -195,7 +197,8 @@ def policy_of(
     parts: dict[str, nn.Module] = {"actor": actor, "normalizer": normalizer}
     load_portable(parts, weights, optional=("normalizer",))
     device = settings.device
-    return TrainedPolicy(actor.to(device), normalizer.to(device), settings, run, checkpoint)
+    acts = MeanActor(actor) if isinstance(actor, GaussianActor) else actor
+    return TrainedPolicy(acts.to(device), normalizer.to(device), settings, run, checkpoint)
 
 
 def act_on_one_thread() -> None:

@@ -49,7 +49,7 @@ class TrainSettings:
     """The task: far targets (v1), near ones again and again (v2), or episodes of both (mixed)."""
     yaw: float | None = setting(None, key="yaw", least=-1000.0, most=1000.0)
     """Start every episode turned by so many radians; uniform over the circle if not given."""
-    algorithm: str = setting("td3", key="algorithm", before="td3")
+    algorithm: str = setting("sac", key="algorithm", before="td3")
     """What learns: the paper's td3, or ppo, which is many times faster without a GPU; or your own
     as module:Class."""
     steps: int | None = setting(None, key="steps", may_change=True, least=1, most=MOST_STEPS)
