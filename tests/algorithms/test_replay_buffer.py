@@ -118,7 +118,7 @@ def test_refuses_what_was_overwritten(tmp_path):
     one = np.zeros(1, bool)
     obs = numbered(HOPPER, 7)[None]
     buffer.add(np.zeros(1, int), obs, np.zeros((1, 6)), np.zeros(1), obs, one, one)
-    with pytest.raises(ValueError, match="newer ones have taken their place"):
+    with pytest.raises(ValueError, match="newer records have taken its place"):
         buffer.load_state_dict(state)
 
 

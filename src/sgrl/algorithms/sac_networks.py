@@ -212,7 +212,7 @@ class SACNetworks:
         return -(alpha * (log_prob + wanted)).mean()
 
     def _act(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions (limbs, 3) = tanh(u), u = mean + std noise, and their log-probabilities (rows,)."""
+        """Actions (limbs, 3) = tanh(u), u = mean + std noise, and their log-probability (rows,)."""
         batch = self.rows.batch(self.normalized(obs))
         with autocast(self.speed.products):
             mean, log_std = self.actor(batch)
