@@ -86,8 +86,8 @@ def certify(
     TRUST.add_named(methods)
     rows = certificate.certify(methods, bodies, preset=preset, samples=samples, seed=seed)
     print(certificate.format_table(rows), flush=True)
-    if broken := certificate.broken_claims(rows):
-        raise RuntimeError("; ".join(broken))
+    if violated := certificate.violations(rows):
+        raise RuntimeError("; ".join(violated))
 
 
 def policies(name: Annotated[str | None, tyro.conf.Positional] = None) -> None:

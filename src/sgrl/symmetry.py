@@ -28,8 +28,11 @@ Array = NDArray[np.float64]
 Observation = TypeVar("Observation")
 Group = Literal["rotation", "reflection", "O_g(3)", "tilt", "O(3)"]
 Output = Literal["invariant", "equivariant"]
+Symmetry = Literal["translation", "rotation", "reflection", "tilt"]
+"""What may leave a method's actions alone; a tilt should not."""
 
 GROUPS: tuple[Group, ...] = get_args(Group)
+SYMMETRIES: tuple[Symmetry, ...] = get_args(Symmetry)
 TOLERANCES = {"float64": 1e-9, "float32": 1e-4}
 """Largest relative error at which a function still counts as symmetric, by its dtype."""
 

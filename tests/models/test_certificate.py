@@ -3,6 +3,7 @@
 import itertools
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from torch import Tensor
 from sgrl.cli import main
 from sgrl.envs.single import LocomotionEnv
 from sgrl.models.batch import LimbBatch
-from sgrl.models.certificate import CHANGES, Row, broken_claims, certify, claims, format_table
+from sgrl.models.certificate import CertificateRow, certify, format_table, violations
 from sgrl.models.methods import (
     METHODS,
     PRESETS,
+    get_method,
     make_actor,
     make_critic,
     make_policy,
@@ -27,7 +29,7 @@ from sgrl.models.methods import (
 )
 from sgrl.models.states import random_batch, rollout_batch
 from sgrl.morphology import Morphology, body_names, get_body
-from sgrl.symmetry import assert_equivariant, measure, relative_error, shift_state
+from sgrl.symmetry import SYMMETRIES, assert_equivariant, measure, relative_error, shift_state
 
 BODIES = tuple(get_body(name) for name in body_names())
 HOPPER = get_body("3d_hopper_5_full")
@@ -75,7 +77,7 @@ def check(method: str, batch: LimbBatch, samples: int, **how: Any) -> None:
     with torch.no_grad():
         for name, network in networks(method, batch, **how).items():
             for change in ("rotation", "reflection", "tilt"):
-                if change in claims(method):
+                if change in get_method(method).symmetries:
                     assert_equivariant(network, batch, group=change, samples=samples)
                 else:
                     error = measure(network, batch, group=change, samples=samples).error
@@ -86,9 +88,14 @@ def test_every_method_is_known_to_have_some_symmetry_or_none() -> None:
     group = {"rotation", "reflection"}
     framed = {name for name in METHODS if name.endswith(("+hn", "+tn"))}
     assert len(METHODS) == 18
-    assert {m for m in METHODS if claims(m) >= group} == {"set", "set-g", "set-z", "set-out_invar"}
-    assert {m for m in METHODS if claims(m) & group == {"rotation"}} == framed
-    assert {m for m in METHODS if "tilt" in claims(m)} == {"set-g"}
+    assert {m for m in METHODS if METHODS[m].symmetries >= group} == {
+        "set",
+        "set-g",
+        "set-z",
+        "set-out_invar",
+    }
+    assert {m for m in METHODS if METHODS[m].symmetries & group == {"rotation"}} == framed
+    assert {m for m in METHODS if "tilt" in METHODS[m].symmetries} == {"set-g"}
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
@@ -188,19 +195,19 @@ def test_translation_is_of_the_body_with_its_target() -> None:
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[Row]:
+def rows() -> list[CertificateRow]:
     return certify(["set", "swat", "smp+tn", "monolithic+hn"], BODIES[::5], samples=3)
 
 
-def test_the_certificate_agrees_with_the_claims(rows: list[Row]) -> None:
+def test_the_certificate_agrees_with_the_claims(rows: list[CertificateRow]) -> None:
     assert {row.method for row in rows} == {"set", "swat", "smp+tn", "monolithic+hn"}
-    assert {(row.change, row.states) for row in rows} == {
+    assert {(row.symmetry, row.states) for row in rows} == {
         ("translation", "rollout"),
-        *((change, states) for change in CHANGES[1:] for states in ("random", "rollout")),
+        *((change, states) for change in SYMMETRIES[1:] for states in ("random", "rollout")),
     }
     for row in rows:
-        assert row.kept == (row.change in claims(row.method)), row
-        if not row.kept:
+        assert row.holds == (row.symmetry in get_method(row.method).symmetries), row
+        if not row.holds:
             assert max(row.action_error, row.q_error) > BROKEN
 
 
@@ -213,9 +220,9 @@ def test_the_certificate_is_reproducible_and_leaves_the_random_state_alone() -> 
     assert first == certify(["smp"], [HOPPER.name], samples=2)
 
 
-def test_the_table_has_a_line_per_method(rows: list[Row]) -> None:
+def test_the_table_has_a_line_per_method(rows: list[CertificateRow]) -> None:
     lines = format_table(rows).splitlines()
-    assert lines[0].replace("|", " ").split() == ["method", *CHANGES]
+    assert lines[0].replace("|", " ").split() == ["method", *SYMMETRIES]
     assert [line.split("|")[1].strip() for line in lines[2:]] == [
         "set",
         "swat",
@@ -238,7 +245,9 @@ def test_the_tables_in_the_docs_are_current() -> None:
     certificate = table_in_docs("results/certificate.md", "| method | translation |")
     assert list(certificate) == list(METHODS)
     for method, cells in certificate.items():
-        assert [cell[0] == "✓" for cell in cells] == [c in claims(method) for c in CHANGES]
+        assert [cell[0] == "✓" for cell in cells] == [
+            c in get_method(method).symmetries for c in SYMMETRIES
+        ]
         assert not any("!" in cell for cell in cells)
 
     sizes = table_in_docs("reference/methods.md", "| setting | set: fast |")
@@ -260,9 +269,9 @@ def test_the_numbers_in_the_docs_are_measured() -> None:
     certificate = table_in_docs("results/certificate.md", "| method | translation |")
     methods = ("set", "swat+tn")
     rows = certify(methods)
-    for method, change in itertools.product(methods, CHANGES):
-        cell = certificate[method][CHANGES.index(change)]
-        found = [row.errors for row in rows if (row.method, row.change) == (method, change)]
+    for method, change in itertools.product(methods, SYMMETRIES):
+        cell = certificate[method][SYMMETRIES.index(change)]
+        found = [row.errors for row in rows if (row.method, row.symmetry) == (method, change)]
         for said, *errors in zip(cell[1:].split(","), *found, strict=True):
             worst, digit = max(errors), float(f"1e{said.partition('e')[2] or 0}")
             # One digit is printed. Rounding may differ from machine to machine.
@@ -272,10 +281,11 @@ def test_the_numbers_in_the_docs_are_measured() -> None:
 def test_a_claim_that_does_not_hold_is_told_and_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(METHODS, "set", METHODS["swat"])
+    swat = replace(METHODS["swat"], symmetries=METHODS["set"].symmetries)
+    monkeypatch.setitem(METHODS, "set", swat)
     command = "sgrl certify --methods set swat --bodies 3d_hopper_3_shin --samples 1"
     monkeypatch.setattr(sys, "argv", command.split())
-    with pytest.raises(SystemExit, match=r"sgrl: set claims rotation, .* by .e[+-]0") as caught:
+    with pytest.raises(SystemExit, match=r"sgrl: set declares rotation, .* by .e[+-]0") as caught:
         main()
     # What is a text to `SystemExit` is printed, and the exit code is 1.
     assert isinstance(caught.value.code, str)
@@ -286,8 +296,8 @@ def test_a_claim_that_does_not_hold_is_told_and_fails(
 
 
 def test_a_nan_is_never_kept() -> None:
-    row = Row("set", "rotation", "random", float("nan"), 0.0)
-    assert not row.kept
-    good = Row("set", "rotation", "rollout", 0.0, 0.0)
+    row = CertificateRow("set", "rotation", True, "random", float("nan"), 0.0)
+    assert not row.holds
+    good = CertificateRow("set", "rotation", True, "rollout", 0.0, 0.0)
     assert "✗! nan" in format_table([good, row])
-    assert len(broken_claims([good, row])) == 1
+    assert len(violations([good, row])) == 1

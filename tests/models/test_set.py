@@ -2,11 +2,14 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from sgrl.models import attention
+from sgrl.models import set as set_
 from sgrl.models.attention import attention_weights, weighted_values, weighted_vectors
 from sgrl.models.batch import layout_of
 from sgrl.models.network import ACTOR, CRITIC, VALUE
@@ -204,3 +207,20 @@ def test_paper_preset_has_the_sizes_of_the_paper():
     network = SET(config, ACTOR)
     batch = random_batch(resolve_bodies(body_names()), dtype=torch.float32)
     assert network(batch).shape == (batch.layout.num_limbs, 3)
+
+
+def lines_in_docs() -> list[str]:
+    """The lines of code in the table of equations."""
+    page = Path(__file__).parents[2] / "docs" / "explanation" / "set.md"
+    _, table = page.read_text(encoding="utf-8").split("| equation | line of code |")
+    rows = [line for line in table.split("\n\n")[0].splitlines() if line.startswith("| ")]
+    return [row.split("|", 2)[2].strip(" |").strip("`") for row in rows if "---" not in row]
+
+
+def test_each_equation_has_its_line() -> None:
+    code = [Path(module.__file__).read_text(encoding="utf-8") for module in (set_, attention)]
+    lines = [line.split("  #")[0].strip() for file in code for line in file.splitlines()]
+    assert len(lines_in_docs()) > 15
+    assert [line for line in lines_in_docs() if line not in lines] == []
+    for label in ("eq:z", "eq:M", "eq:h", "eq:mz", "eq:readout", "eq:action"):
+        assert any(label in line for line in code[0].splitlines() if "  #" in line), label

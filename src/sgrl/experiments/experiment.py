@@ -16,10 +16,10 @@ from matplotlib.figure import Figure
 from sgrl.algorithms.registry import algorithm_named
 from sgrl.envs.task import Variant
 from sgrl.experiments.budgets import Budget
-from sgrl.experiments.paper import Key, Number, method_title
+from sgrl.experiments.paper import Key, Number
 from sgrl.experiments.results import Results
 from sgrl.experiments.runner import Job, make_job
-from sgrl.models.methods import get_method
+from sgrl.models.methods import get_method, method_title
 from sgrl.morphology.table import COLLECTIONS, get_body
 from sgrl.training.settings import TrainSettings
 

@@ -11,28 +11,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from sgrl.experiments.paper import method_title
 from sgrl.experiments.results import Array, Curve, Results, Series, Trial, scores
 from sgrl.experiments.statistics import mean_and_error, performance_profile
 from sgrl.experiments.tables import compare
 from sgrl.files import writable
+from sgrl.models.methods import method_color, method_title
 
-COLOURS = {
-    "set": "#c0392b",
-    "swat": "#2471a3",
-    "smp": "#1e8449",
-    "monolithic": "#7d6608",
-    "swat+hn": "#5dade2",
-    "monolithic+hn": "#d4ac0d",
-    "set-g": "#884ea0",
-    "set-gd": "#34495e",
-    "set-z": "#e67e22",
-    "set-in_invar": "#16a085",
-    "set-out_invar": "#d98880",
-    "amorpheus": "#99a3a4",
-}
 OTHERS = ("#000000", "#ff00aa", "#00aa88", "#8866ff")
-"""For methods that the paper does not know."""
+"""Colors of methods that have none of their own."""
 BEFORE, AFTER = "trained on v1", "fine-tuned on v2"
 """Conditions of the experiment on near targets."""
 COLUMNS = 3
@@ -116,7 +102,7 @@ def draw_profile(results: Results) -> Figure:
     thresholds = np.linspace(0.0, 1.0, 101)
     for method, values in comparison.scores.items():
         profile = performance_profile(values, thresholds)
-        left.step(thresholds, profile, color=colour(method, results), where="post")
+        left.step(thresholds, profile, color=color_in(method, results), where="post")
     left.set(xlabel="score τ", ylabel="share of runs with score > τ", ylim=(-0.02, 1.02))
     left.set_title("performance profile")
     others = list(comparison.better)
@@ -124,7 +110,7 @@ def draw_profile(results: Results) -> Figure:
     right.barh(
         range(len(others)),
         [comparison.better[other] for other in others],
-        color=[colour(other, results) for other in others],
+        color=[color_in(other, results) for other in others],
     )
     right.axvline(0.5, color="#888888", linewidth=1)
     right.set_yticks(range(len(others)), [method_title(other) for other in others])
@@ -133,12 +119,12 @@ def draw_profile(results: Results) -> Figure:
     return _finish(figure, results)
 
 
-def colour(method: str, results: Results) -> str:
-    """Always the same for the paper's methods."""
-    if method in COLOURS:
-        return COLOURS[method]
-    unknown = [one for one in results.methods() if one not in COLOURS]
-    return OTHERS[unknown.index(method) % len(OTHERS)]
+def color_in(method: str, results: Results) -> str:
+    """A method's own color, the same in all figures, or one of the others."""
+    if own := method_color(method):
+        return own
+    others = [name for name in results.methods() if not method_color(name)]
+    return OTHERS[others.index(method) % len(OTHERS)]
 
 
 def _panels(number: int, columns: int | None = None) -> tuple[Figure, list[Axes]]:
@@ -160,7 +146,7 @@ def _finish(figure: Figure, results: Results) -> Figure:
         axes.title.set_fontsize(9)
     methods = results.methods()
     handles = [
-        figure.axes[0].plot([], [], color=colour(method, results), linewidth=5)[0]
+        figure.axes[0].plot([], [], color=color_in(method, results), linewidth=5)[0]
         for method in methods
     ]
     figure.legend(
@@ -186,7 +172,7 @@ def _curves(axes: Axes, curves: Sequence[Curve], results: Results) -> None:
             continue
         steps = np.linspace(first, last, GRID)
         returns = np.array([np.interp(steps, curve.steps, curve.returns) for curve in own])
-        _mean_line(axes, steps, returns, colour(method, results))
+        _mean_line(axes, steps, returns, color_in(method, results))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
     axes.set(xlabel="steps", ylabel="return")
 
@@ -209,7 +195,7 @@ def _series(
         if steps is None:
             continue
         lines = np.array([_mean(np.array(bodies)) for bodies in seeds.values()])
-        _mean_line(axes, steps, lines, colour(method, results), style)
+        _mean_line(axes, steps, lines, color_in(method, results), style)
 
 
 def _mean_line(axes: Axes, x: Array, lines: Array, shade: str, style: str = "-") -> None:
@@ -242,7 +228,7 @@ def _bars(axes: Axes, trials: Sequence[Trial], results: Results) -> None:
             seeds = scores(own)[:, 0]
             mean, error = mean_and_error(seeds)
             x = place + (number - (len(methods) - 1) / 2) * width
-            axes.bar(x, mean, 0.9 * width, color=colour(method, results), alpha=0.75)
+            axes.bar(x, mean, 0.9 * width, color=color_in(method, results), alpha=0.75)
             if not math.isnan(error):
                 axes.errorbar(x, mean, error, color="#222222", capsize=2, linewidth=1)
             axes.plot([x] * len(seeds), seeds, "o", color="#222222", markersize=2.5)

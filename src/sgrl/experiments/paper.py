@@ -8,21 +8,6 @@ Number = tuple[float, float]
 Key = tuple[str, str, str, str]
 """Method, what it was trained on, body it was tried on, condition."""
 
-METHOD_TITLES = {
-    "set": "SET",
-    "set-g": "SET\\g",
-    "set-gd": "SET\\gd",
-    "set-z": "SET\\z",
-    "set-in_invar": "SET_in_invar",
-    "set-out_invar": "SET_out_invar",
-    "swat": "SWAT",
-    "swat+hn": "SWAT+HN",
-    "amorpheus": "Amorpheus",
-    "smp": "SMP",
-    "monolithic": "Monolithic",
-    "monolithic+hn": "Monolithic+HN",
-}
-
 HUMANOID = "3d_humanoid_9_full"
 CHEETAH = "3d_cheetah_14_full"
 ANGLES = ("0°", "90°", "180°", "270°", "random")
@@ -133,8 +118,3 @@ SINGLE_TASK = {
     if bias == "0°"
 }
 """Without a bias these are single-task results; the paper has no others in numbers."""
-
-
-def method_title(method: str) -> str:
-    """As in the paper; a method that it does not know by its own name."""
-    return METHOD_TITLES.get(method, method)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from sgrl.experiments.experiment import Request
-from sgrl.experiments.paper import method_title
 from sgrl.experiments.results import Array, Results, Trial, scores
 from sgrl.experiments.statistics import (
     bootstrap_interval,
@@ -19,6 +18,7 @@ from sgrl.experiments.statistics import (
     probability_of_improvement,
 )
 from sgrl.markup import markdown_table
+from sgrl.models.methods import method_title
 
 MEASURES = {"targets": "targets reached", "distance": "distance (m)", "length": "length"}
 """Titles of the fields of episodes that a table may have."""

@@ -1,6 +1,6 @@
-"""The symmetry certificate: what each method keeps, measured, not promised.
+"""The symmetry certificate: what each method declares, measured, not promised.
 
-A method claims that some changes of the world leave its actions and its Q alone. Here each
+A method declares that some changes of the world leave its actions and its Q alone. Here each
 change is made, and the error measured in float64, with fresh random weights or those of a
 trained actor:
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, get_args
+from typing import Literal
 
 import mujoco
 import numpy as np
@@ -35,7 +35,9 @@ from sgrl.models.methods import METHODS, get_method, make_actor, make_critic
 from sgrl.models.states import random_batch, rollout_batch
 from sgrl.morphology import Morphology, body_names, resolve_bodies
 from sgrl.symmetry import (
+    SYMMETRIES,
     TOLERANCES,
+    Symmetry,
     measure,
     relative_error,
     rotate_state,
@@ -43,11 +45,9 @@ from sgrl.symmetry import (
     shift_state,
 )
 
-Change = Literal["translation", "rotation", "reflection", "tilt"]
 States = Literal["random", "rollout"]
 Function = Callable[[LimbBatch], Tensor | tuple[Tensor, ...]]
 
-CHANGES: tuple[Change, ...] = get_args(Change)
 ON_OBSERVATIONS: tuple[Literal["rotation", "reflection", "tilt"], ...] = (
     "rotation",
     "reflection",
@@ -60,11 +60,13 @@ SHIFT = np.array([128.0, -57.0])
 
 
 @dataclass(frozen=True)
-class Row:
-    """One measurement; errors are the largest change, relative to the largest output."""
+class CertificateRow:
+    """One measurement; errors are the largest difference, relative to the largest output."""
 
     method: str
-    change: Change
+    symmetry: Symmetry
+    declared: bool
+    """Whether the method declares to have it."""
     states: States
     action_error: float
     q_error: float | None = None
@@ -76,29 +78,15 @@ class Row:
         return (self.action_error,) if self.q_error is None else (self.action_error, self.q_error)
 
     @property
-    def kept(self) -> bool:
+    def holds(self) -> bool:
         """Whether action and Q stayed as they were, up to rounding."""
-        allowed = ROUNDING if self.change == "translation" else TOLERANCES["float64"]
+        allowed = ROUNDING if self.symmetry == "translation" else TOLERANCES["float64"]
         return all(error <= allowed for error in self.errors)
 
     @property
-    def broken(self) -> bool:
-        """Whether the method claims that action and Q stay, and they did not."""
-        return self.change in claims(self.method) and not self.kept
-
-
-def claims(method: str) -> frozenset[Change]:
-    """The changes of the world that must not change a method's actions and Q."""
-    if method == "set-g":
-        # Gravity is but three constant numbers to it: it can't tell up from down.
-        return frozenset(CHANGES)
-    if method in ("set", "set-z", "set-out_invar"):
-        return frozenset(("translation", "rotation", "reflection"))
-    if method.endswith(("+hn", "+tn")):
-        return frozenset(("translation", "rotation"))
-    # Among them set-gd: it would be blind to a turn of the vectors alone, but it reads the
-    # target direction as plain numbers, and in a turned world that has turned too.
-    return frozenset(("translation",))
+    def violated(self) -> bool:
+        """Whether the method declares that action and Q stay, and they did not."""
+        return self.declared and not self.holds
 
 
 def certify(
@@ -108,7 +96,7 @@ def certify(
     preset: str = "fast",
     samples: int = 8,
     seed: int = 0,
-) -> list[Row]:
+) -> list[CertificateRow]:
     """Measure methods, by default all, on bodies, by default all 29, mixed in one batch.
 
     `samples` elements of each group are tried and the worst is kept. Methods made for one
@@ -120,7 +108,7 @@ def certify(
     def cases(*bodies: Morphology) -> _Cases:
         return _Cases(bodies, seed)
 
-    rows: list[Row] = []
+    rows: list[CertificateRow] = []
     for method in methods or METHODS:
         groups = [(body,) for body in chosen] if get_method(method).one_body else [chosen]
         rows += _worst(
@@ -134,45 +122,44 @@ def certify(
 
 
 def certify_actor(
-    name: str, actor: Function, bodies: Sequence[Morphology], *, samples: int = 8, seed: int = 0
-) -> list[Row]:
-    """Measure one actor, such as a trained one, from batches in float64 to actions (limbs, 3)."""
+    method: str, actor: Function, bodies: Sequence[Morphology], *, samples: int = 8, seed: int = 0
+) -> list[CertificateRow]:
+    """Measure one actor of a method, such as a trained one: from batches in float64 to actions."""
     with torch.no_grad():
-        found = list(_measure(name, _Cases(bodies, seed), actor, None, samples, seed))
-    return _worst(found)
+        return _worst(list(_measure(method, _Cases(bodies, seed), actor, None, samples, seed)))
 
 
-def format_table(rows: Sequence[Row]) -> str:
+def format_table(rows: Sequence[CertificateRow]) -> str:
     """A Markdown table: a line per method, in each cell the error of the action and of Q."""
-    errors: dict[str, dict[Change, list[Row]]] = {}
+    errors: dict[str, dict[Symmetry, list[CertificateRow]]] = {}
     for row in rows:
-        errors.setdefault(row.method, {}).setdefault(row.change, []).append(row)
+        errors.setdefault(row.method, {}).setdefault(row.symmetry, []).append(row)
     lines = [
-        (method, *(format_cell(found.get(change, [])) for change in CHANGES))
+        (method, *(format_cell(found.get(symmetry, [])) for symmetry in SYMMETRIES))
         for method, found in errors.items()
     ]
-    titles = ("method", *CHANGES)
+    titles = ("method", *SYMMETRIES)
     return markdown_table(titles, lines, left=len(titles))
 
 
-def format_cell(rows: Sequence[Row]) -> str:
-    """Whether a change was kept, and the worst error of the action and, if measured, of Q.
+def format_cell(rows: Sequence[CertificateRow]) -> str:
+    """Whether a symmetry holds, and the worst error of the action and, if measured, of Q.
 
-    ✗ is not a failure but what the method does not claim; ✗! is a claim that does not hold.
+    ✗ is not a failure but what the method does not declare; ✗! is declared and does not hold.
     """
     if not rows:
         return "-"
-    mark = "✓" if all(row.kept for row in rows) else "✗"
-    return f"{mark}{'!' if any(row.broken for row in rows) else ''} {_short(_worst_errors(rows))}"
+    mark = "✓" if all(row.holds for row in rows) else "✗"
+    return f"{mark}{'!' if any(row.violated for row in rows) else ''} {_short(_worst_errors(rows))}"
 
 
-def broken_claims(rows: Sequence[Row]) -> list[str]:
-    """A sentence about each measurement that shows a claim not to hold."""
+def violations(rows: Sequence[CertificateRow]) -> list[str]:
+    """A sentence about each measurement that shows a declared symmetry not to hold."""
     return [
-        f"{row.method} claims {row.change}, and on {row.states} states it changes action and Q "
+        f"{row.method} declares {row.symmetry}, and on {row.states} states it changes action and Q "
         f"by {_short(row.errors)}"
         for row in rows
-        if row.broken
+        if row.violated
     ]
 
 
@@ -180,18 +167,18 @@ def _short(errors: Iterable[float]) -> str:
     return ", ".join(f"{error:.0e}" if error else "0" for error in errors)
 
 
-def _worst(rows: Sequence[Row]) -> list[Row]:
+def _worst(rows: Sequence[CertificateRow]) -> list[CertificateRow]:
     """The rows of one method with those of the same change and states made into one."""
-    groups: dict[tuple[Change, States], list[Row]] = {}
+    groups: dict[tuple[Symmetry, States], list[CertificateRow]] = {}
     for row in rows:
-        groups.setdefault((row.change, row.states), []).append(row)
+        groups.setdefault((row.symmetry, row.states), []).append(row)
     return [
-        Row(rows[0].method, change, states, *_worst_errors(found))
-        for (change, states), found in groups.items()
+        CertificateRow(row.method, row.symmetry, row.declared, row.states, *_worst_errors(own))
+        for (row, *_), own in ((own, own) for own in groups.values())
     ]
 
 
-def _worst_errors(rows: Sequence[Row]) -> list[float]:
+def _worst_errors(rows: Sequence[CertificateRow]) -> list[float]:
     """The errors of the action and, if there is one, of Q."""
     return [_largest(errors) for errors in zip(*(row.errors for row in rows), strict=True)]
 
@@ -213,7 +200,9 @@ class _Cases:
         }
 
 
-def _certify_one(method: str, cases: _Cases, preset: str, samples: int, seed: int) -> Iterator[Row]:
+def _certify_one(
+    method: str, cases: _Cases, preset: str, samples: int, seed: int
+) -> Iterator[CertificateRow]:
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         actor = make_actor(method, preset, bodies=cases.bodies).double()
@@ -234,21 +223,26 @@ def _measure(
     q_of: Callable[[LimbBatch], Function] | None,
     samples: int,
     seed: int,
-) -> Iterator[Row]:
+) -> Iterator[CertificateRow]:
     """`q_of` makes the Q of a batch's states a function of the batch, for actions that stay."""
 
     def functions(batch: LimbBatch) -> list[Function]:
         return [actor] if q_of is None else [actor, q_of(batch)]
 
+    declared = get_method(name).symmetries
+
+    def row(symmetry: Symmetry, states: States, errors: list[float]) -> CertificateRow:
+        return CertificateRow(name, symmetry, symmetry in declared, states, *errors)
+
     errors = [relative_error(f(cases.here), f(cases.shifted)) for f in functions(cases.here)]
-    yield Row(name, "translation", "rollout", *errors)
+    yield row("translation", "rollout", errors)
     for states, batch in cases.batches.items():
         measured = functions(batch)
         for change in ON_OBSERVATIONS:
             errors = [
                 measure(f, batch, group=change, samples=samples, seed=seed).error for f in measured
             ]
-            yield Row(name, change, states, *errors)
+            yield row(change, states, errors)
 
 
 def _translated(bodies: Sequence[Morphology], seed: int) -> tuple[LimbBatch, LimbBatch]:

@@ -21,7 +21,7 @@ from torch import nn
 from sgrl.models import monolithic, swat
 from sgrl.models import set as set_
 from sgrl.models.canonical import Canonicalized, Frame
-from sgrl.models.check import check_method
+from sgrl.models.method_check import check_method
 from sgrl.models.monolithic import Monolithic
 from sgrl.models.network import (
     ACTOR,
@@ -41,6 +41,7 @@ from sgrl.models.set import SET
 from sgrl.models.smp import SMP, SMPConfig
 from sgrl.models.swat import SWAT
 from sgrl.morphology import Morphology
+from sgrl.symmetry import Symmetry
 
 Config = Any
 """Sizes and options of a network: a frozen dataclass that belongs to its class."""
@@ -50,6 +51,11 @@ PRESETS = ("fast", "many", "paper")
 positions in the full body; `paper` has the paper's sizes."""
 FRAMES: dict[str, Frame] = {"hn": "heading", "tn": "target"}
 """What may follow a method's name after a plus."""
+NONE: frozenset[Symmetry] = frozenset({"translation"})
+"""Symmetries of any network: observations are relative to the torso."""
+ROTATIONS: frozenset[Symmetry] = NONE | {"rotation"}
+GROUP: frozenset[Symmetry] = ROTATIONS | {"reflection"}
+"""Symmetries under the paper's group."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,12 @@ class Method:
     """The frame into which its input is turned."""
     one_body: bool = False
     """Whether a network is made for one body and can't take others."""
+    symmetries: frozenset[Symmetry] = NONE
+    """What it declares to leave its actions and values alone; `sgrl certify` measures it."""
+    title: str = ""
+    """Its name in tables and figures; that of the row if there is none."""
+    color: str = ""
+    """Its color in figures, #rrggbb; any if there is none."""
 
     def config(self, preset: str) -> Config | None:
         """Its settings in a preset."""
@@ -130,30 +142,61 @@ def config_from(preset: Config, fields: Mapping[str, Any]) -> Config:
 
 
 def _framed(name: str, method: Method) -> dict[str, Method]:
-    """A method in each of the frames."""
-    return {f"{name}+{short}": replace(method, frame=frame) for short, frame in FRAMES.items()}
+    """A method in each of the frames, in which it has the symmetry of rotations and no other."""
+    title = method.title or name
+    return {
+        f"{name}+{short}": replace(
+            method,
+            frame=frame,
+            symmetries=ROTATIONS,
+            title=f"{title}+{short.upper()}",
+            color=FRAMED_COLORS.get(f"{name}+{short}", ""),
+        )
+        for short, frame in FRAMES.items()
+    }
 
 
-def _sized(network: type[nn.Module], presets: Mapping[str, Config]) -> Method:
-    return Method(network, presets["fast"], presets["paper"], presets["many"])
+FRAMED_COLORS = {"swat+hn": "#5dade2", "monolithic+hn": "#d4ac0d"}
+
+
+def _sized(network: type[nn.Module], presets: Mapping[str, Config], **how: Any) -> Method:
+    return Method(network, presets["fast"], presets["paper"], presets["many"], **how)
+
+
+def _ablated(ablation: str, **how: Any) -> Method:
+    presets = {name: set_.ablate(config, ablation) for name, config in set_.PRESETS.items()}
+    return _sized(SET, presets, **how)
 
 
 def _table() -> dict[str, Method]:
-    sets, swats = set_.PRESETS, swat.PRESETS
-    unstructured = {name: replace(config, structure=False) for name, config in swats.items()}
-    plain = {
-        "swat": _sized(SWAT, swats),
-        "amorpheus": _sized(SWAT, unstructured),
-        "smp": Method(SMP, SMPConfig()),
-        "monolithic": Method(
-            Monolithic, monolithic.PRESETS["fast"], monolithic.PRESETS["paper"], one_body=True
+    unstructured = {name: replace(size, structure=False) for name, size in swat.PRESETS.items()}
+    sets = {
+        "set": _sized(SET, set_.PRESETS, symmetries=GROUP, title="SET", color="#c0392b"),
+        # Gravity is but three constant numbers to it: it can't tell up from down.
+        "set-g": _ablated("g", symmetries=GROUP | {"tilt"}, title="SET\\g", color="#884ea0"),
+        # It reads the target direction as plain numbers, and in a rotated world those differ.
+        "set-gd": _ablated("gd", title="SET\\gd", color="#34495e"),
+        "set-z": _ablated("z", symmetries=GROUP, title="SET\\z", color="#e67e22"),
+        "set-in_invar": _ablated("in_invar", title="SET_in_invar", color="#16a085"),
+        "set-out_invar": _ablated(
+            "out_invar", symmetries=GROUP, title="SET_out_invar", color="#d98880"
         ),
     }
-    table = {"set": _sized(SET, sets)}
-    for name in set_.ABLATIONS:
-        ablated = {preset: set_.ablate(config, name) for preset, config in sets.items()}
-        table[f"set-{name}"] = _sized(SET, ablated)
-    table |= plain
+    sizes = monolithic.PRESETS
+    plain = {
+        "swat": _sized(SWAT, swat.PRESETS, title="SWAT", color="#2471a3"),
+        "amorpheus": _sized(SWAT, unstructured, title="Amorpheus", color="#99a3a4"),
+        "smp": Method(SMP, SMPConfig(), title="SMP", color="#1e8449"),
+        "monolithic": Method(
+            Monolithic,
+            sizes["fast"],
+            sizes["paper"],
+            one_body=True,
+            title="Monolithic",
+            color="#7d6608",
+        ),
+    }
+    table = sets | plain
     for name, method in plain.items():
         table |= _framed(name, method)
     return table
@@ -188,7 +231,7 @@ def get_method(name: str) -> Method:
     bare, _, short = name.partition("+")
     if ":" in bare and (not short or short in FRAMES):
         method = _import_method(bare)
-        return replace(method, frame=FRAMES[short]) if short else method
+        return _framed(bare, method)[name] if short else method
     near = difflib.get_close_matches(name, METHODS, n=3, cutoff=0.5)
     if near:
         raise ValueError(f"unknown method {name!r}; did you mean {' or '.join(near)}?")
@@ -196,6 +239,16 @@ def get_method(name: str) -> Method:
         f"unknown method {name!r}; known are {', '.join(METHODS)}; one of your own is named "
         "module:Class, or registered with sgrl.register_method before it is asked for"
     )
+
+
+def method_title(name: str) -> str:
+    """The name of a method in tables and figures."""
+    return METHODS[name].title or name if name in METHODS else name
+
+
+def method_color(name: str) -> str:
+    """The color of a method in figures; empty if it has none of its own."""
+    return METHODS[name].color if name in METHODS else ""
 
 
 @lru_cache(maxsize=64)

@@ -9,10 +9,11 @@ import torch
 
 from sgrl.markup import Html, html_table
 from sgrl.models import certificate
-from sgrl.models.certificate import CHANGES, Row
+from sgrl.models.certificate import CertificateRow
 from sgrl.report.groups import Group
 from sgrl.report.run_tables import note
 from sgrl.report.runs import RunRecord
+from sgrl.symmetry import SYMMETRIES
 from sgrl.training.policy import load_policy
 
 SAMPLES = 4
@@ -46,7 +47,7 @@ def certificate_table(groups: Sequence[Group]) -> Html:
         "✓: nothing but rounding."
     )
     lines = [(*key, *cells) for key, cells in rows.items()]
-    made = html_table(("method", "weights", "body", *CHANGES), lines, left=3) if lines else ""
+    made = html_table(("method", "weights", "body", *SYMMETRIES), lines, left=3) if lines else ""
     return Html(made + note(said) + "".join(map(note, problems)))
 
 
@@ -62,8 +63,8 @@ def _one_of_each(groups: Sequence[Group]) -> Iterator[RunRecord]:
             yield group.runs[0]
 
 
-def _cells(rows: Sequence[Row]) -> Iterator[Html]:
-    for change in CHANGES:
-        own = [row for row in rows if row.change == change]
-        kind = "kept" if all(row.kept for row in own) else "broken"
+def _cells(rows: Sequence[CertificateRow]) -> Iterator[Html]:
+    for symmetry in SYMMETRIES:
+        own = [row for row in rows if row.symmetry == symmetry]
+        kind = "kept" if all(row.holds for row in own) else "broken"
         yield Html(f'<span class="{kind}">{html.escape(certificate.format_cell(own))}</span>')

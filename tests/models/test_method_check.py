@@ -15,7 +15,7 @@ import sgrl
 from sgrl.models import plugins
 from sgrl.models.batch import LimbBatch
 from sgrl.models.canonical import Canonicalized
-from sgrl.models.certificate import certify
+from sgrl.models.certificate import certify, violations
 from sgrl.models.methods import METHODS, Method, get_method, make_actor, make_critic
 from sgrl.models.network import FLAT_FEATURES, Role
 from sgrl.models.smp import SMPConfig
@@ -143,7 +143,7 @@ def test_a_module_s_class_is_a_method_like_ours(module: str, what: str) -> None:
 def test_a_frame_turns_what_it_sees(module: str) -> None:
     assert isinstance(make_actor(f"{module}:Mine+hn").network, Canonicalized)
     rows = certify([f"{module}:Mine", f"{module}:Mine+tn"], BODIES[:1], samples=2)
-    kept = {(row.method.partition("+")[2], row.change) for row in rows if row.kept}
+    kept = {(row.method.partition("+")[2], row.symmetry) for row in rows if row.holds}
     assert kept == {("", "translation"), ("tn", "translation"), ("tn", "rotation")}
 
 
@@ -214,3 +214,16 @@ def test_names_that_can_not_be_registered(name: str) -> None:
 def test_what_is_not_there_says_how_it_would_be() -> None:
     with pytest.raises(ValueError, match="named module:Class, or registered"):
         get_method("my_old_idea")
+
+
+def test_a_method_of_ones_own_is_held_to_what_it_declares() -> None:
+    declared = frozenset({"translation", "rotation"})
+    for name, framed in (("honest", True), ("boaster", False)):
+        method = Method(Plain, symmetries=declared, frame="target" if framed else None)
+        sgrl.register_method(name, method)
+        try:
+            rows = certify([name], [BODIES[0]], samples=1)
+        finally:
+            for other in (name, f"{name}+hn", f"{name}+tn"):
+                METHODS.pop(other)
+        assert bool(violations(rows)) == (not framed)
