@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import mujoco
 import numpy as np
 import pytest
 import torch
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 import sgrl
 from sgrl.envs import locomotion
 from sgrl.envs.task import Variant
-from sgrl.morphology import Morphology, get_body, mirror_of
+from sgrl.morphology import Morphology, digest, get_body, mirror_of
 from sgrl.training.acting import MirroredPolicy, RandomPolicy
 from sgrl.training.evaluate import (
     EVALUATION_SEEDS,
@@ -206,6 +207,45 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     again = eval_command(run.path, (HOPPER,), **both, threads=2)
     assert again == run.path / "evaluations" / "002"
     assert (again / "episodes.csv").read_bytes() == (first / "episodes.csv").read_bytes()
+
+
+def test_the_command_disturbs_and_records_with_what(tmp_path: Path) -> None:
+    run, _ = untrained_run(tmp_path)
+    words = ("mass=2", "push=1.5", "push_interval=0.1")
+    harder = eval_command(run.path, (HOPPER,), episodes=3, disturb=words)
+    written = json.loads((harder / "summary.json").read_text())
+    levels = {"mass": 2.0, "push": 1.5, "push_interval": 0.1}
+    assert written["about"]["disturbances"] == levels
+    assert written["about"]["physics"] == digest.physics()
+    (expected,) = evaluate(sgrl.load_policy(run.path), HOPPER, episodes=3, options=levels)
+    assert written["results"][0]["total_reward_mean"] == expected.mean("total_reward")
+    (easy,) = evaluate(sgrl.load_policy(run.path), HOPPER, episodes=3)
+    assert easy.episodes != expected.episodes
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("friction", "NAME=LEVEL, as friction=0.5, not 'friction'; there are friction, mass"),
+        ("friction=low", "NAME=LEVEL"),
+        ("wind=1", "unknown disturbance 'wind'"),
+        ("mass=99", "mass is a number from 0.1 to 10"),
+    ],
+)
+def test_a_disturbance_that_there_is_not(tmp_path: Path, word: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        eval_command(tmp_path / "no run", (HOPPER,), disturb=(word,))
+
+
+def test_the_command_warns_where_physics_differs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = untrained_run(tmp_path)
+    eval_command(run.path, (HOPPER,), episodes=1)
+    assert "physics" not in capsys.readouterr().err
+    monkeypatch.setattr(digest, "KNOWN", {mujoco.__version__: "0123456789abcdef"})
+    eval_command(run.path, (HOPPER,), episodes=1)
+    assert f"physics differs: {run.path.name} was measured with MuJoCo" in capsys.readouterr().err
 
 
 def test_the_command_leaves_the_cores_to_physics(tmp_path: Path) -> None:

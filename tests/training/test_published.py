@@ -12,6 +12,7 @@ import pytest
 
 import sgrl
 from sgrl import cli
+from sgrl.morphology.digest import physics
 from sgrl.training import published, run
 from sgrl.training.acting import MirroredPolicy
 from sgrl.training.evaluate import evaluate
@@ -55,6 +56,8 @@ def test_acts_as_the_run_does_and_is_small(trained: Path, shipped: Path) -> None
 def test_the_card_reports_every_body_of_the_families(shipped: Path) -> None:
     card = json.loads((shipped / "card.json").read_text())
     assert card["name"] == "set-small"
+    assert card["physics"] == physics()
+    assert f"(physics {physics()['digest']})" in (shipped / "card.md").read_text()
     assert (card["method"], card["algorithm"], card["steps"]) == ("set", "ppo", 48)
     rows = {(row["body"], row["variant"]): row for row in card["results"]}
     relatives = [name for name in sgrl.body_names() if "hopper" in name or "walker" in name]

@@ -80,6 +80,22 @@ def parse_levels(given: Mapping[str, float] | None, num_envs: int = 1) -> Array 
     return np.tile(levels, (num_envs, 1))
 
 
+def read_levels(words: Sequence[str]) -> dict[str, float]:
+    """Levels by name from words such as `friction=0.5`, checked."""
+    levels = {}
+    for word in words:
+        name, _, level = word.partition("=")
+        try:
+            levels[name] = float(level)
+        except ValueError:
+            raise ValueError(
+                f"a disturbance is NAME=LEVEL, as friction=0.5, not {word!r}; there are "
+                f"{', '.join(NAMES)}"
+            ) from None
+    parse_levels(levels)
+    return levels
+
+
 def check_level(name: str, value: Any) -> None:
     """Refuse what is no level of a disturbance within its bounds, or an array of such."""
     level = LEVELS[name]

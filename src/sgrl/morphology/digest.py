@@ -53,7 +53,7 @@ def digest_of(positions: Iterable[NDArray[np.float64]]) -> str:
 
 
 @cache
-def physics() -> Mapping[str, str]:
+def physics() -> dict[str, str]:
     """The version of MuJoCo and the digest of its physics, as cards and results record them."""
     digest = digest_of(position_after(get_body(name)) for name in body_names())
     return {"mujoco": mujoco.__version__, "digest": digest}

@@ -16,11 +16,13 @@ import tyro
 from numpy.typing import NDArray
 
 from sgrl.command_line import BodiesOption
+from sgrl.envs.disturbances import read_levels
 from sgrl.envs.task import MAX_EPISODE_STEPS, Variant
 from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.files import SafeFolder
 from sgrl.models.plugins import TrustOption
 from sgrl.morphology import Collection, Morphology, resolve_bodies
+from sgrl.morphology.digest import physics, physics_warning
 from sgrl.training.acting import MirroredPolicy, Policy, RandomPolicy
 from sgrl.training.results import BodyResult, Episode, format_mean, format_table, write_results
 
@@ -183,6 +185,7 @@ def eval_command(
     yaw: float | None = None,
     random: bool = False,
     mirror: bool = False,
+    disturb: tuple[str, ...] = (),
     threads: int = 0,
     device: str = "cpu",
     out: Path | None = None,
@@ -203,6 +206,8 @@ def eval_command(
         yaw: Start every episode turned by so many radians; uniform if not given.
         random: Add a random policy to compare with.
         mirror: Add the mirrored policy, which acts on each body as on its mirror image.
+        disturb: Make it harder, by NAME=LEVEL: friction, mass, motor_delay, observation_noise,
+            push, push_interval, as friction=0.5 (docs/howto/disturb.md).
         threads: Threads of the physics; 0 for all cores.
         device: Where the network runs.
         out: Folder for the results; a new one in the run's `evaluations` if not given.
@@ -211,12 +216,15 @@ def eval_command(
     """
     # Here, because no other part of an evaluation needs torch.
     from sgrl.training.policy import act_on_one_thread, load_policy
-    from sgrl.training.run import SHIPPED
+    from sgrl.training.run import SHIPPED, Run
 
+    levels = read_levels(disturb)
     act_on_one_thread()
     policy = load_policy(run, checkpoint, device, trust=trust)
     kind = "best checkpoint" if policy.is_best else "checkpoint"
     print(f"{policy.run}, the {kind} at {policy.checkpoint:,} steps", file=sys.stderr)
+    if warning := physics_warning(Run(policy.run).physics(), policy.run.name):
+        print(warning, file=sys.stderr)
     chosen = resolve_bodies(bodies) or policy.bodies
     variant = variant or policy.settings.variant
     policies: dict[str, Policy] = {policy.method: policy}
@@ -242,6 +250,7 @@ def eval_command(
                 seed=seed,
                 threads=threads,
                 yaw=yaw,
+                options=levels,
                 label=label,
                 report=_print_progress if len(chosen) * len(policies) > 1 else None,
             )
@@ -253,6 +262,8 @@ def eval_command(
             "variant": variant,
             "seed": seed,
             "yaw": yaw,
+            "disturbances": levels,
+            "physics": physics(),
         }
         write_results(results, folder, about=about)
     print(format_table(results))

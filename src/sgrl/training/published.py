@@ -21,6 +21,7 @@ from typing import Any
 from sgrl.envs.task import Variant
 from sgrl.models.plugins import TRUST
 from sgrl.morphology import Morphology, get_body, mirror_of
+from sgrl.morphology.digest import physics
 from sgrl.morphology.table import TABLE
 from sgrl.training.acting import MirroredPolicy
 from sgrl.training.checkpoint import METADATA, WEIGHTS
@@ -68,7 +69,6 @@ def publish(
     if found.is_published():
         raise ValueError(f"{found.path} is published already: copy its folder")
     folder, _ = read_policy_weights(found, which)
-    say(f"publishing {describe_place(folder)} of {found.path}")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
         # Copied first: a training that goes on removes its older checkpoints.
@@ -76,9 +76,11 @@ def publish(
         (draft.checkpoints / folder.name).mkdir(parents=True)
         for name in (WEIGHTS, METADATA):
             shutil.copyfile(folder / name, draft.checkpoints / folder.name / name)
+        say(f"publishing {describe_place(folder)} of {found.path}")
         draft.write_settings(public_settings(found.settings(), out.name))
         made = _made(found, out.name) | history_of(found, draft.checkpoints / folder.name)
-        card = made | _measured(load_policy(draft.path), episodes, threads, say)
+        measured = _measured(load_policy(draft.path), episodes, threads, say)
+        card = made | {"physics": physics()} | measured
         (draft.path / "card.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
         (draft.path / "card.md").write_text(format_card(card), encoding="utf-8")
         draft.path.rename(out)
@@ -177,7 +179,9 @@ def format_card(card: dict[str, Any]) -> str:
         "",
         f"Commit {', '.join(commit or 'not recorded' for commit in card['commits'])}, "
         f"seed {card['seed']}, Python {card['versions']['python']}, "
-        f"torch {card['versions']['torch']}, mujoco {card['versions']['mujoco']}.",
+        f"torch {card['versions']['torch']}, mujoco {card['versions']['mujoco']}"
+        # Cards of earlier versions do not say.
+        + (f" (physics {card['physics']['digest']})." if card.get("physics") else "."),
         "",
         f"Returns of the deterministic policy, mean and standard error of {card['episodes']} "
         "episodes:",

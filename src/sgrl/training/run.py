@@ -162,6 +162,14 @@ class Run:
         """The card of a published policy."""
         return self._read_json("card.json")[1]
 
+    def physics(self) -> dict[str, Any]:
+        """The physics of its numbers: MuJoCo's version and, where it is known, the digest."""
+        card = self.card() if self.is_published() else {}
+        recorded = card.get("physics") or card.get("versions") or self.versions()
+        found = recorded if isinstance(recorded, dict) else {}
+        words = {key: _word(found.get(key)) for key in ("mujoco", "digest")}
+        return {key: word for key, word in words.items() if word and word.isprintable()}
+
     def is_published(self) -> bool:
         """Whether it is a policy to act with, without what training needs."""
         return self.files.has_file("card.json")
