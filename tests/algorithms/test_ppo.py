@@ -13,6 +13,7 @@ from sgrl.algorithms.minibatches import Batch
 from sgrl.algorithms.ppo import PPO
 from sgrl.algorithms.ppo_config import HORIZONS, PPOConfig
 from sgrl.algorithms.return_normalizer import ReturnNormalizer
+from sgrl.algorithms.speed import Speed
 from sgrl.envs.observation import ANGLES, FEATURES
 from sgrl.models.batch import LimbBatch
 from sgrl.models.monolithic import MonolithicConfig
@@ -429,6 +430,26 @@ def test_updates_are_compiled_if_it_pays(how, minutes, steps, compiled, monkeypa
     assert other.losses.speed == ppo.losses.speed
 
 
+def test_where_compiling_fails_updates_are_plain(monkeypatch):
+    plain, compiled = (make_ppo(BODIES, batch_size=8, compile=how) for how in ("no", "yes"))
+    compiled.load_state_dict(plain.weights(), plain.state_dict())
+    calls = []
+
+    def fail(batch):
+        calls.append(batch)
+        raise RuntimeError("no such header\nand more")
+
+    monkeypatch.setattr(Speed, "prepare", lambda speed, plain: (fail, fail))
+    compiled.losses.set_speed(replace(plain.losses.speed, compiled=True))
+    monkeypatch.undo()
+    expected = learn(plain)
+    with pytest.warns(UserWarning, match="can't be compiled here, .*: no such header$"):
+        assert learn(compiled) == expected
+    assert len(calls) == 2, "for Ctrl-C stops the compiler, too"
+    assert compiled.state_dict()["speed"]["why_plain"] == "compiling failed"
+
+
+@pytest.mark.nightly
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler")
 def test_compiled_losses_are_the_plain_ones():
     plain, compiled = (

@@ -24,13 +24,13 @@ class HingeGaussian:
         return self.log_std.repeat(self.mean.shape[1] // NUM_HINGES)
 
     def log_prob(self, actions: Tensor) -> Tensor:
-        """Log-densities of actions (rows, action_dim), of each by itself."""
+        """log p(a) of actions (rows, action_dim), of each by itself."""
         log_std = self.per_action()
         away = (actions - self.mean) * (-log_std).exp()
         return -0.5 * away.square() - log_std - 0.5 * math.log(2.0 * math.pi)
 
     def kl(self, other: HingeGaussian) -> Tensor:
-        """KL divergences KL(self || other) of each action, (rows, action_dim)."""
+        """KL(self || other) of each action, (rows, action_dim)."""
         log_std, other_log_std = self.per_action(), other.per_action()
         away = (self.mean - other.mean) * (-other_log_std).exp()
         wider = 0.5 * (2.0 * (log_std - other_log_std)).exp() - 0.5

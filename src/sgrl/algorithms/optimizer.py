@@ -41,7 +41,7 @@ def check_finite(value: Tensor, what: str) -> float:
 
 
 def optimizer_state(optimizer: torch.optim.Adam) -> dict[str, Any]:
-    """Copies of what steps have changed: the learning rate, and moments of each parameter."""
+    """What steps have changed, copied: the learning rate, and moments of each parameter."""
     state = optimizer.state_dict()
     return {
         "learning_rate": state["param_groups"][0]["lr"],

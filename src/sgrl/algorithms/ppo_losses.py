@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from torch import Tensor
 
@@ -14,6 +16,9 @@ from sgrl.models.network import GaussianPolicy, Value
 
 SAVED_SECONDS = 1e-4
 """What compiling saves in an update for each row, about, with a small SET."""
+
+ATTEMPTS = 2
+"""Times that compiling is tried: Ctrl-C, which saves the run, stops the compiler, too."""
 
 
 class PPOLosses:
@@ -33,19 +38,38 @@ class PPOLosses:
 
     def __call__(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The policy's loss, KL divergence and clip fraction, and the value function's loss."""
-        if self.speed.compiled:
-            self._look_up_tables(batch)
+        layout = batch.rows.layout
+        if self.speed.compiled and not any(layout is known for known in self._known):
+            self._known.append(layout)
+            self._compile(batch)
         policy_loss, value_loss = self._functions
         return *policy_loss(batch), value_loss(batch)
 
-    @torch.no_grad()
-    def _look_up_tables(self, batch: Batch) -> None:
-        """Call once what is compiled: a layout makes its tables when asked, which can't be."""
-        layout = batch.rows.layout
-        if not any(layout is known for known in self._known):
-            self._known.append(layout)
+    def _compile(self, batch: Batch) -> None:
+        """Compile for batches of this layout, by calls that change nothing; takes a while.
+
+        Where that fails, losses are plain from now on.
+        """
+        with torch.no_grad():
+            # A layout makes its tables when first asked for them, which can't be compiled.
             self.policy_loss(batch)
             self.value_loss(batch)
+        policy_loss, value_loss = self._functions
+        for attempt in range(ATTEMPTS):
+            try:
+                (policy_loss(batch)[0] + value_loss(batch)).backward()
+                break
+            except RuntimeError as error:
+                if attempt + 1 < ATTEMPTS:
+                    continue
+                what = str(error).strip().splitlines()[0]
+                warnings.warn(
+                    f"updates can't be compiled here, which makes them a third as fast: {what}",
+                    stacklevel=2,
+                )
+                self.set_speed(Speed(False, self.speed.products, "compiling failed"))
+        self.policy.zero_grad()
+        self.value.zero_grad()
 
     def policy_loss(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """The policy's loss, its KL divergence from the one that acted, and the fraction of rows

@@ -41,6 +41,7 @@ class RolloutBuffer:
 
     @property
     def full(self) -> bool:
+        """Whether all steps are stored."""
         return self.size == len(self.actions)
 
     def add(self, step: Step) -> None:
