@@ -98,6 +98,13 @@ def test_what_a_policy_can_drive(tmp_path: Path) -> None:
     driver.check([CUT])
 
 
+def test_checkpoints_of_a_run_have_names_of_their_own(tmp_path: Path) -> None:
+    run, _ = untrained_run(tmp_path, steps=(100, 200))
+    names = [load_driver(f"{run.path}{which}").name for which in ("", "@100", "@200")]
+    assert names == ["run", "run@100", "run@200"]
+    assert load_driver(f"{run.path}@100").details == "set, 100 steps"
+
+
 def test_what_to_open_with() -> None:
     driver = RandomDriver()
     assert [body.name for body in driver.best_bodies()] == ["3d_cheetah_14_full"]

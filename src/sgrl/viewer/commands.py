@@ -11,19 +11,19 @@ import tyro
 
 from sgrl.envs.task import Variant
 from sgrl.models.plugins import TRUST, TrustOption
+from sgrl.options import BodiesOption
 from sgrl.viewer.choice import make_simulation, make_simulations, need_viser
 
 LONGEST = 600.0
 """Seconds of a replay or a video."""
 
 Policy = Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]")]
-Bodies = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME [NAME ...]", aliases=["--body"])]
 Out = Annotated[Path, tyro.conf.arg(aliases=["-o"])]
 
 
 def view_command(
     run: Policy = None,
-    bodies: Bodies = (),
+    bodies: BodiesOption = (),
     *,
     open: bool = True,
     port: int = 8080,
@@ -38,8 +38,8 @@ def view_command(
     cut limbs off, add more robots.
 
     Args:
-        run: Folder of a run, its name in runs, the name of a policy, or random for random actions;
-            the policy for all families that ships if none.
+        run: Folder of a run or its name in runs, RUN@best or RUN@STEPS, the name of a policy, or
+            random for random actions; the policy for all families that ships if none.
         bodies: Bodies or collections to begin with, with _mirrored after the name their mirror
             images, at most 8; others can be picked on the page. Of each family in training the one
             with most limbs if none.
@@ -75,7 +75,7 @@ def view_command(
 
 def replay_command(
     run: Policy = None,
-    bodies: Bodies = (),
+    bodies: BodiesOption = (),
     *,
     out: Out = Path("replay.html"),
     seconds: float = 15.0,
@@ -86,8 +86,8 @@ def replay_command(
     """Write a rollout as one HTML file with a timeline, which opens from disk and offline.
 
     Args:
-        run: Folder of a run, its name in runs, the name of a policy, or random for random actions;
-            the policy for all families that ships if none.
+        run: Folder of a run or its name in runs, RUN@best or RUN@STEPS, the name of a policy, or
+            random for random actions; the policy for all families that ships if none.
         bodies: Bodies or collections, with _mirrored after the name their mirror images, at most 8;
             of each family in training the one with most limbs if none.
         out: The file to write, .html.
@@ -107,7 +107,7 @@ def replay_command(
 
 def video_command(
     runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")] = (),
-    bodies: Bodies = (),
+    bodies: BodiesOption = (),
     *,
     out: Out = Path("video.mp4"),
     seconds: float | None = None,
@@ -123,8 +123,8 @@ def video_command(
     the viewer, and how often robots fell and reached them is printed.
 
     Args:
-        runs: Folder of a run, its name in runs, the name of a policy, or random for random actions;
-            the policy for all families that ships if none. Several have a column each.
+        runs: Runs, RUN@best or RUN@STEPS, names of policies, or random for random actions, a column
+            each; the policy for all families that ships if none.
         bodies: Bodies or collections, with _mirrored after the name their mirror images, at most 8;
             of each family in training the one with most limbs if none.
         out: The file to write, .mp4 or .gif.

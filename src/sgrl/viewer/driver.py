@@ -146,7 +146,11 @@ def _seen(robots: Sequence[Driven]) -> tuple[list[Array], list[Morphology]]:
 
 
 def load_driver(policy: str | Path) -> Driver:
-    """The driver of a run or of a policy's name."""
+    """The driver of a run, of one of its checkpoints (`RUN@STEPS`) or of a policy's name."""
+    from sgrl.training.place import split_place
     from sgrl.training.policy import load_policy
 
-    return PolicyDriver(load_policy(policy))
+    driver = PolicyDriver(load_policy(policy))
+    if split_place(policy)[1] is not None:
+        driver.name = Path(policy).name
+    return driver
