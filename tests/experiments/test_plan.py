@@ -12,7 +12,7 @@ import pytest
 from sgrl.experiments.budgets import BUDGETS, LAPTOP, PAPER, SMOKE, get_budget
 from sgrl.experiments.catalogue import EXPERIMENTS, get_experiment
 from sgrl.experiments.experiment import Request
-from sgrl.experiments.plan import Plan, waves
+from sgrl.experiments.plan import GridPlan, waves
 from sgrl.experiments.runner import State
 from sgrl.training.settings import resolve_settings
 
@@ -119,7 +119,7 @@ def test_what_the_user_chose_replaces_what_the_experiment_has() -> None:
 def test_expected_time() -> None:
     jobs = tuple(request("orientation", LAPTOP).jobs())  # 4, of 18 minutes each
     states = (State("done", 1000, 1080.0), State("partial", 500, 300.0), *[State("missing")] * 2)
-    plan = Plan(jobs, states)
+    plan = GridPlan(jobs, states)
     assert plan.expected_seconds(2) == pytest.approx((780 + 1080 + 1080) / 2)
     assert plan.expected_seconds(16) == pytest.approx(1080), "no less than the longest takes"
     assert plan.unfinished() == list(jobs[1:])
@@ -127,11 +127,11 @@ def test_expected_time() -> None:
 
     jobs = tuple(request("orientation", PAPER).jobs())  # 6, of a million steps, SET then SWAT
     measured = (State("done", 1_000_000, 1000.0), *[State("missing")] * 5)
-    assert Plan(jobs, measured).expected_seconds(1) == pytest.approx(5000)
-    nothing = Plan(jobs, (State("missing"),) * 6)
+    assert GridPlan(jobs, measured).expected_seconds(1) == pytest.approx(5000)
+    nothing = GridPlan(jobs, (State("missing"),) * 6)
     assert math.isnan(nothing.expected_seconds(1))
     assert "no estimate" in nothing.summary(1)
-    assert Plan(jobs, (State("done", 1, 1.0),) * 6).summary(1).endswith("0 to start")
+    assert GridPlan(jobs, (State("done", 1, 1.0),) * 6).summary(1).endswith("0 to start")
 
 
 def test_unknown_names() -> None:

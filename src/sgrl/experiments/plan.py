@@ -15,7 +15,7 @@ from sgrl.training.progress import format_seconds
 
 
 @dataclass(frozen=True)
-class Plan:
+class GridPlan:
     """Jobs with their states."""
 
     jobs: tuple[Job, ...]
@@ -77,9 +77,9 @@ class Plan:
         return f"{counts}; about {format_seconds(seconds)} with {processes} at once (an estimate)"
 
 
-def make_plan(jobs: Sequence[Job]) -> Plan:
+def make_plan(jobs: Sequence[Job]) -> GridPlan:
     """As the folders are now."""
-    return Plan(tuple(jobs), tuple(job.state() for job in jobs))
+    return GridPlan(tuple(jobs), tuple(job.state() for job in jobs))
 
 
 def waves(jobs: Sequence[Job]) -> list[list[Job]]:
