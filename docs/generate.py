@@ -60,7 +60,9 @@ CLI = """\
 # The command line
 
 Made by `make pages` from the commands; `sgrl COMMAND --help` says the same. What a failure looks
-like: [exit codes](run_folder.md#exit-codes).
+like: [exit codes](run_folder.md#exit-codes). `python -m sgrl` is the same command. With the line
+`eval "$(sgrl completion bash)"` in its start-up file, or `zsh` for `bash`, a shell completes
+commands and options.
 
 | command | what it does |
 | --- | --- |

@@ -217,3 +217,50 @@ def test_commands_that_can_not_run_say_why(
 ) -> None:
     assert_one_line_error(sgrl(*command, cwd=tmp_path), code, *words)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--version",),
+        ("--help",),
+        ("envs",),
+        ("policies",),
+        ("eval", "--help"),
+        ("train", "--help"),
+    ],
+)
+def test_a_command_that_computes_nothing_starts_without_torch(
+    arguments: tuple[str, ...],
+) -> None:
+    """Torch takes seconds to import."""
+    script = f"""
+import sys
+from sgrl.cli import main
+sys.argv = ["sgrl", *{arguments}]
+try:
+    main()
+except SystemExit as stop:
+    assert not stop.code, stop.code
+assert "torch" not in sys.modules
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
+    script = tmp_path / "completion.bash"
+    script.write_text(sgrl("completion", "bash", cwd=tmp_path).stdout, encoding="utf-8")
+    asked = """
+source "$1"
+complete_word() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tyro_sgrl; echo "${COMPREPLY[@]}"; }
+complete_word sgrl ev
+complete_word sgrl train --ste
+"""
+    command = ["bash", "-c", asked, "bash", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    first, second = done.stdout.splitlines()
+    assert first == "eval"
+    assert second.startswith("--steps")

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from sgrl.cli.reproduce import reproduce_command
 from sgrl.cluster import connection
 from sgrl.cluster.connection import check_reachable
 from sgrl.cluster.jobs import RayRunner
-from sgrl.experiments.command import reproduce_command
 from sgrl.training.loop import train
 from sgrl.training.settings import resolve_settings
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from sgrl.cli.reproduce import reproduce_command
 from sgrl.experiments.catalogue import EXPERIMENTS
-from sgrl.experiments.command import reproduce_command
 from sgrl.training.run import Run
 
 from .fabricated import request

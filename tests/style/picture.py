@@ -5,21 +5,11 @@ from __future__ import annotations
 import re
 from graphlib import TopologicalSorter
 
-from tests.style.source import ROOT, imports, package
+from tests.style.source import BASE, ROOT, imports, package
 
 PAGE = ROOT / "CONTRIBUTING.md"
 BLOCK = re.compile(r"(?<=```mermaid\n).*?(?=```)", re.DOTALL)
-LEFT_OUT = {
-    "sgrl",
-    "__main__",
-    "demo",
-    "command_line",
-    "cores",
-    "files",
-    "markup",
-    "setting",
-    "vector_math",
-}
+LEFT_OUT = {*BASE, "sgrl", "__main__", "demo"}
 """What everything uses, and what only names things."""
 
 

@@ -11,6 +11,10 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "sgrl"
 FILES = sorted(SOURCE.rglob("*.py"))
+BASE = {file.stem for file in SOURCE.glob("*.py")} - {
+    "__init__", "__main__", "demo", "symmetry",
+}  # fmt: skip
+"""Modules beside the packages that everything may use."""
 NAMED = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 

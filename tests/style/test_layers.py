@@ -7,10 +7,10 @@ from graphlib import CycleError, TopologicalSorter
 import pytest
 
 from tests.style.picture import BLOCK, PAGE, mermaid
-from tests.style.source import FILES, imports, module_name, package
+from tests.style.source import BASE, FILES, imports, module_name, package
 
 LAYERS = (
-    {"command_line", "cores", "files", "markup", "setting", "vector_math"},
+    BASE,
     {"morphology"},
     {"envs"},
     {"symmetry"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sgrl.algorithms.config import AlgorithmConfig
 from sgrl.models.plugins import import_named
+from sgrl.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from sgrl.algorithms.learner import Learner
@@ -67,11 +67,9 @@ def algorithm_named(name: str) -> Algorithm:
         return ALGORITHMS[name]
     if ":" in name:
         return _outside(name)
-    near = difflib.get_close_matches(name, ALGORITHMS, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(ALGORITHMS)}"
     raise ValueError(
-        f"unknown algorithm {name!r}; {hint}"
-        + ("" if near else "; one of your own is named module:Class")
+        f"unknown algorithm {name!r}; {did_you_mean(name, ALGORITHMS)}; "
+        "one of your own is named module:Class"
     )
 
 

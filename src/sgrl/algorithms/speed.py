@@ -97,7 +97,7 @@ class Speed:
         minutes: float | None = None,
         saved_seconds: float = SAVED_SECONDS,
     ) -> Speed:
-        """The speed as told or, left to us, what is fastest here for so many updates in so many minutes.
+        """The speed as told or, left to us, the fastest here for so many updates in so much time.
 
         `saved_seconds` are what compiling saves in each.
         """

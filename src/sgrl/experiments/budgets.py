@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -11,6 +10,7 @@ from sgrl.algorithms.ppo_config import PPOConfig
 from sgrl.algorithms.td3_config import TD3Config
 from sgrl.envs.task import MAX_EPISODE_STEPS
 from sgrl.morphology.table import COLLECTIONS
+from sgrl.nearest import did_you_mean
 from sgrl.training.settings import TrainSettings
 
 
@@ -125,7 +125,5 @@ BUDGETS = {budget.name: budget for budget in (SMOKE, LAPTOP, PAPER)}
 def get_budget(name: str) -> Budget:
     """A budget by its name; ValueError with the nearest name if there is none."""
     if name not in BUDGETS:
-        near = difflib.get_close_matches(name, BUDGETS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(BUDGETS)}"
-        raise ValueError(f"unknown budget {name!r}; {hint}")
+        raise ValueError(f"unknown budget {name!r}; {did_you_mean(name, BUDGETS)}")
     return BUDGETS[name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ from sgrl.experiments.experiment import Evaluation, Experiment, Grid
 from sgrl.experiments.paper import CHEETAH, HUMANOID
 from sgrl.models.set import ABLATIONS as SET_ABLATIONS
 from sgrl.morphology.table import COLLECTIONS, get_collection
+from sgrl.nearest import did_you_mean
 from sgrl.training.settings import TrainSettings
 
 SMALLEST = "3d_hopper_3_shin"
@@ -216,8 +216,6 @@ EXPERIMENTS = {
 def get_experiment(name: str) -> Experiment:
     """An experiment by its name; ValueError with the nearest names if there is none."""
     if name not in EXPERIMENTS:
-        near = difflib.get_close_matches(name, EXPERIMENTS, n=2, cutoff=0.4)
-        known = ", ".join(EXPERIMENTS)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {known}"
+        hint = did_you_mean(name, EXPERIMENTS)
         raise ValueError(f"unknown experiment {name!r}; {hint} (sgrl reproduce list)")
     return EXPERIMENTS[name]

@@ -10,7 +10,6 @@ is asked for.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -41,6 +40,7 @@ from sgrl.models.set import SET
 from sgrl.models.smp import SMP, SMPConfig
 from sgrl.models.swat import SWAT
 from sgrl.morphology import Morphology
+from sgrl.nearest import did_you_mean
 from sgrl.symmetry import Symmetry
 
 Config = Any
@@ -232,11 +232,8 @@ def get_method(name: str) -> Method:
     if ":" in bare and (not short or short in FRAMES):
         method = _import_method(bare)
         return _framed(bare, method)[name] if short else method
-    near = difflib.get_close_matches(name, METHODS, n=3, cutoff=0.5)
-    if near:
-        raise ValueError(f"unknown method {name!r}; did you mean {' or '.join(near)}?")
     raise ValueError(
-        f"unknown method {name!r}; known are {', '.join(METHODS)}; one of your own is named "
+        f"unknown method {name!r}; {did_you_mean(name, METHODS)}; one of your own is named "
         "module:Class, or registered with sgrl.register_method before it is asked for"
     )
 

@@ -8,7 +8,6 @@ frame of the parent limb, angles in degrees, the rest in MuJoCo's units.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -17,6 +16,8 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sgrl.nearest import did_you_mean
 
 Vec3 = tuple[float, float, float]
 Quat = tuple[float, float, float, float]
@@ -222,10 +223,7 @@ class Morphology:
         for limb in self.limbs:
             if limb.name == name:
                 return limb
-        near = difflib.get_close_matches(name, self.limb_names, n=3, cutoff=0.5)
-        hint = (
-            f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(self.limb_names)}"
-        )
+        hint = did_you_mean(name, self.limb_names, otherwise="it has")
         raise ValueError(f"{self.name} has no limb {name!r}; {hint}")
 
     def cut(self, *names: str, name: str | None = None) -> Morphology:

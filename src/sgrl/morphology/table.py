@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -11,6 +10,7 @@ from typing import Literal
 from sgrl.morphology.body import MIRRORED, Morphology
 from sgrl.morphology.families import FAMILIES
 from sgrl.morphology.mirror import mirror_of, other_side
+from sgrl.nearest import did_you_mean
 
 Split = Literal["train", "zero_shot"]
 
@@ -184,7 +184,4 @@ def _twin(entry: Entry) -> Entry | None:
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> str:
-    known = tuple(known)
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
-    return f"unknown {what} {name!r}; {hint}"
+    return f"unknown {what} {name!r}; {did_you_mean(name, known)}"

@@ -126,7 +126,9 @@ class TrainedPolicy(Policy):
         actor, normalizer = copy.deepcopy(self.actor).to(dtype), copy.deepcopy(self.normalizer)
         return self.with_actor(actor, normalizer)
 
-    def with_actor(self, actor: Actor, normalizer: Normalizer | None = None) -> TrainedPolicy:
+    def with_actor(
+        self, actor: Actor | MeanActor, normalizer: Normalizer | None = None
+    ) -> TrainedPolicy:
         """The same with another actor, and the same statistics if no others are given."""
         other = TrainedPolicy(
             actor, normalizer or self.normalizer, self.settings, self.run, self.checkpoint

@@ -16,7 +16,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sgrl.envs.task import Variant
 from sgrl.models.plugins import TRUST
@@ -26,12 +26,12 @@ from sgrl.morphology.table import TABLE
 from sgrl.training.acting import MirroredPolicy
 from sgrl.training.checkpoint import METADATA, WEIGHTS
 from sgrl.training.evaluate import evaluate
-from sgrl.training.history import history_of
 from sgrl.training.place import describe_place, split_place
-from sgrl.training.policy import TrainedPolicy, load_policy, read_policy_weights
 from sgrl.training.results import BodyResult, format_mean
 from sgrl.training.run import SHIPPED, Run, find_run
-from sgrl.training.sources import public_settings
+
+if TYPE_CHECKING:
+    from sgrl.training.policy import TrainedPolicy
 
 FAR = 10_000.0
 """Metres to the target of the start angles' table; progress is what is missing in the end."""
@@ -59,6 +59,11 @@ def publish(
 
     `trust` names modules that may be imported for a method `module:Class`.
     """
+    # Which need torch.
+    from sgrl.training.history import history_of
+    from sgrl.training.policy import load_policy, read_policy_weights
+    from sgrl.training.sources import public_settings
+
     TRUST.add(trust)
     if episodes < 2:
         raise ValueError(f"a card needs 2 episodes or more to tell a spread, not {episodes}")

@@ -1,0 +1,29 @@
+"""`sgrl completion`: what a shell needs to complete commands and options."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import tyro
+
+from sgrl.command_line import REGISTRY
+
+
+def completion_command(
+    shell: Annotated[Literal["bash", "zsh", "tcsh"], tyro.conf.Positional],
+) -> None:
+    """Print what makes a shell complete commands and options: eval "$(sgrl completion bash)".
+
+    Args:
+        shell: Shell to print it for.
+    """
+    from sgrl.cli import COMMANDS, OWN_OPTIONS
+    from sgrl.training.settings import TrainSettings
+
+    commands = {
+        name: TrainSettings if name in OWN_OPTIONS else command
+        for name, command in COMMANDS.items()
+    }
+    tyro.extras.subcommand_cli_from_dict(
+        commands, prog="sgrl", args=["--tyro-print-completion", shell], registry=REGISTRY
+    )

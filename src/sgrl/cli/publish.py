@@ -1,0 +1,37 @@
+"""`sgrl publish`: weights and a card to pass on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from sgrl.models.plugins import TrustOption
+
+
+def publish_command(
+    run: Annotated[Path, tyro.conf.Positional],
+    *,
+    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])],
+    episodes: int = 100,
+    threads: int = 0,
+    trust: TrustOption = (),
+) -> None:
+    """Make a run's policy fit to be passed on: its weights, without the rest, and a card.
+
+    The card has the commands, commits, steps and time, and the returns on what it was trained on,
+    for several bodies on all of their families, far and near targets, and by start angle.
+
+    Args:
+        run: Folder of the run, or its name in runs.
+        out: New folder; its name is the policy's.
+        episodes: Episodes of each body that the card reports on.
+        threads: Threads of the physics; 0 for all cores.
+    """
+    from sgrl.training import published
+    from sgrl.training.policy import act_on_one_thread
+
+    act_on_one_thread()
+    published.publish(run, out, episodes=episodes, threads=threads, trust=trust)
+    print(f"wrote {out}; see {out / 'card.md'}")
