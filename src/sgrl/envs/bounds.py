@@ -9,6 +9,9 @@ from __future__ import annotations
 import operator
 from typing import Any, SupportsIndex, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 MAX_ENVS = 65_536
 """Environments in one vector environment, all bodies together."""
 MAX_THREADS = 1_024
@@ -29,7 +32,7 @@ def whole_number(name: str, value: object, least: int, most: int, meaning: str =
         number = least - 1
     if not least <= number <= most:
         raise ValueError(
-            f"{name} must be a whole number from {least} to {most:,}{meaning}, not {_short(value)}"
+            f"{name} must be a whole number from {least} to {most:,}{meaning}, not {shown(value)}"
         )
     return number
 
@@ -41,7 +44,18 @@ def checked_episode_steps(value: object) -> int | None:
     return whole_number("max_episode_steps", value, 1, LONGEST_EPISODE, " or None (no limit)")
 
 
-def _short(value: Any) -> str:
-    """What was given, cut where it is long."""
-    text = repr(value)
+def numbers(what: str, value: object) -> NDArray[np.float64]:
+    """`value` as an array of numbers; ValueError in one line if it is none."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise TypeError
+        return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{what} must be numbers, not {shown(value)}") from None
+
+
+def shown(value: Any) -> str:
+    """What was passed, in one line and cut where it is long."""
+    text = " ".join(repr(value).split())
     return text if len(text) <= 60 else text[:57] + "..."

@@ -17,6 +17,7 @@ from mujoco.batch import Batch
 from numpy.typing import NDArray
 
 from sgrl.envs import observation as layout
+from sgrl.envs.bounds import numbers, shown
 from sgrl.envs.streams import Streams, to_normal
 
 Array = NDArray[np.float64]
@@ -69,13 +70,19 @@ _KEY = np.uint64(0xD1B54A32D192ED03)
 
 def parse_levels(given: Mapping[str, float] | None, num_envs: int = 1) -> Array | None:
     """Levels (num_envs, 6) from those of some disturbances by name; None where there are none."""
-    if not given:
+    if given is None:
         return None
+    if not isinstance(given, Mapping):
+        raise ValueError(
+            f"disturbances are levels by name, as {{'friction': 0.5}}, not {shown(given)}"
+        )
     levels = NONE.copy()
     for name, value in given.items():
         if name not in LEVELS:
-            raise ValueError(f"unknown disturbance {name!r}; there are {', '.join(NAMES)}")
+            raise ValueError(f"unknown disturbance {shown(name)}; there are {', '.join(NAMES)}")
         check_level(name, value)
+        if np.ndim(value):
+            raise ValueError(f"{name} is one number for all environments, not {shown(value)}")
         levels[NAMES.index(name)] = value
     return np.tile(levels, (num_envs, 1))
 
@@ -99,16 +106,13 @@ def read_levels(words: Sequence[str]) -> dict[str, float]:
 def check_level(name: str, value: Any) -> None:
     """Refuse what is no level of a disturbance within its bounds, or an array of such."""
     level = LEVELS[name]
-    try:
-        numbers = np.asarray(value, np.float64)
-    except (TypeError, ValueError):
-        numbers = np.array(np.nan)
-    whole = name != "motor_delay" or (numbers == np.round(numbers)).all()
-    if not (whole and (numbers >= level.least).all() and (numbers <= level.most).all()):
+    array = numbers(name, value)
+    whole = name != "motor_delay" or (array == np.round(array)).all()
+    if not (whole and (array >= level.least).all() and (array <= level.most).all()):
         kind = "a whole number" if name == "motor_delay" else "a number"
         raise ValueError(
             f"{name} is {kind} from {level.least:g} to {level.most:g} ({level.meaning}), "
-            f"not {value!r}"
+            f"not {shown(value)}"
         )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sgrl.envs.bounds import MAX_SEED
+from sgrl.envs.bounds import MAX_SEED, numbers, shown
 from sgrl.envs.disturbances import NAMES, check_level
 from sgrl.morphology.task import LARGEST
 
@@ -45,11 +45,15 @@ def parse_options(
     A value may be one for all environments or one for each. `action_dim`, the number of hinges,
     is None for a mix of bodies, whose states have no common length.
     """
-    if not options:
+    if options is None:
         return RANDOM_START
+    if not isinstance(options, Mapping):
+        raise ValueError(
+            f"options of a reset are values by name, as {{'yaw': 0.0}}, not {shown(options)}"
+        )
     for key in options:
         if key not in _KNOWN:
-            raise ValueError(f"unknown reset option {key!r}; known are {', '.join(_KNOWN)}")
+            raise ValueError(f"unknown reset option {shown(key)}; known are {', '.join(_KNOWN)}")
     chosen = {key: options[key] for key in _KNOWN if options.get(key) is not None}
     if "qvel" in chosen and "qpos" not in chosen:
         raise ValueError("reset option 'qvel' goes with 'qpos'; give both")
@@ -104,10 +108,7 @@ def _rows(
     """An option as a finite array (num_envs, *shape)."""
     if key not in chosen:
         return None
-    try:
-        value = np.asarray(chosen[key], np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"reset option {key!r} must be numbers, not {chosen[key]!r}") from None
+    value = numbers(f"reset option {key!r}", chosen[key])
     if value.shape not in (shape, (num_envs, *shape)):
         each = f" or {(num_envs, *shape)}" if num_envs > 1 else ""
         raise ValueError(f"reset option {key!r} must have shape {shape}{each}, not {value.shape}")
@@ -124,15 +125,15 @@ def parse_seeds(
         seeds: list[int | None] = [None] * num_envs
     elif isinstance(seed, int | np.integer):
         seeds = [int(seed) + i for i in range(num_envs)]
-    elif isinstance(seed, Sequence | np.ndarray):
+    elif isinstance(seed, Sequence | np.ndarray) and np.ndim(cast(Any, seed)) == 1:
         seeds = list(seed)
         if len(seeds) != num_envs:
             raise ValueError(f"{num_envs} environments need as many seeds, not {len(seeds)}")
     else:
-        raise ValueError(f"a seed is a whole number or one for each environment, not {seed!r}")
+        raise ValueError(f"a seed is a whole number or one for each environment, not {shown(seed)}")
     for value in seeds:
         whole = value is None or isinstance(value, int | np.integer)
         if not whole or (value is not None and not 0 <= value <= MAX_SEED):
-            raise ValueError(f"a seed is a whole number from 0 to 2**63 - 1, not {value!r}")
+            raise ValueError(f"a seed is a whole number from 0 to 2**63 - 1, not {shown(value)}")
     rows = np.array([i for i, value in enumerate(seeds) if value is not None], np.intp)
     return rows, np.array([value for value in seeds if value is not None], np.uint64)

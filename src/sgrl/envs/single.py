@@ -13,6 +13,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from sgrl.envs.actions import checked_actions
+from sgrl.envs.bounds import numbers, shown
 from sgrl.envs.disturbances import (
     FACTORS,
     NONE,
@@ -119,6 +120,9 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         """Start an episode. `options`: yaw, target, qpos, qvel (docs/reference/environments.md)."""
         start = parse_options(options, 1, self.body.action_dim)
         parse_seeds(seed, 1)
+        if not (seed is None or isinstance(seed, int | np.integer)):
+            raise ValueError(f"a seed is a whole number, not {shown(seed)}")
+        seed = None if seed is None else int(seed)
         unseeded = self._np_random is None
         super().reset(seed=seed)
         if seed is not None or unseeded:
@@ -146,9 +150,11 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         """Move the target to (x, y) metres in the middle of an episode; what is observed then."""
         if not self._started:
             raise gymnasium.error.ResetNeeded("call reset() before set_target()")
-        xy = np.asarray(target, np.float64)
+        xy = numbers("a target", target)
         if xy.shape != (2,) or not (np.abs(xy) < LARGEST).all():
-            raise ValueError(f"a target is x and y, finite and below {LARGEST:g} m, not {target!r}")
+            raise ValueError(
+                f"a target is x and y, finite and below {LARGEST:g} m, not {shown(target)}"
+            )
         distance = np.hypot(*(xy - self.data.xpos[1, :2]))
         if distance < 1e-6:
             raise ValueError("the torso is on this target; put it where there is a way to go")
@@ -169,13 +175,13 @@ class LocomotionEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         """The action, if there can be a step under it."""
         if not self._started:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
-        action = np.asarray(action)
-        if action.shape != self.action_space.shape:
+        controls = numbers("an action", action)
+        if controls.shape != self.action_space.shape:
             raise ValueError(
                 f"{self.body.name} takes an action of shape {self.action_space.shape}, "
-                f"not {action.shape}"
+                f"not {controls.shape}"
             )
-        return action
+        return controls
 
     def _step_physics(self, controls: Array) -> bool:
         """Under clipped actions (action_dim,), and what padding follows; whether it blew up."""

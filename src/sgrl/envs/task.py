@@ -8,6 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from sgrl.envs.bounds import shown
 from sgrl.morphology import FAMILIES, Morphology, family_of
 from sgrl.morphology.task import NEAR_TARGET, Task
 
@@ -40,9 +41,9 @@ def task_for(body: Morphology, variant: Variant = "v1", yaw: float | None = None
             f"{body.name}: no task is known for the family {body.family!r}; give a Task, or "
             f"a family among {', '.join(FAMILIES)}"
         )
-    if variant not in get_args(Variant):
+    if not isinstance(variant, str) or variant not in get_args(Variant):
         raise ValueError(
-            f"unknown variant {variant!r}; there are v1 (far targets), v2 (near) and mixed "
+            f"unknown variant {shown(variant)}; there are v1 (far targets), v2 (near) and mixed "
             "(episodes of both)"
         )
     task = replace(family.task(body), yaw=yaw)

@@ -14,7 +14,14 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from sgrl.envs.actions import checked_actions
-from sgrl.envs.bounds import MAX_ENVS, MAX_THREADS, checked_episode_steps, whole_number
+from sgrl.envs.bounds import (
+    MAX_ENVS,
+    MAX_THREADS,
+    checked_episode_steps,
+    numbers,
+    shown,
+    whole_number,
+)
 from sgrl.envs.disturbances import parse_levels
 from sgrl.envs.kinematics import Flags, Part, Rows
 from sgrl.envs.observation import FEATURES
@@ -77,10 +84,13 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         each = MAX_ENVS // len(resolved)
         envs_per_body = whole_number("envs_per_body", envs_per_body, 1, each)
         if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ValueError(f"unknown render_mode {render_mode!r}; there are rgb_array and None")
+            raise ValueError(
+                f"unknown render_mode {shown(render_mode)}; there are rgb_array and None"
+            )
         max_episode_steps = checked_episode_steps(max_episode_steps)
         threads = whole_number("threads", threads, 0, MAX_THREADS, " (0: all cores)")
         mode = _checked_mode(autoreset_mode)
+        levels = parse_levels(disturbances, envs_per_body * len(resolved))
         check_frame_size(width, height)
         tasks = [fit_task(body, task, variant, yaw) for body in resolved]
         self._settings: dict[str, Any] = {
@@ -123,7 +133,7 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
             [(part.body, part.task, part.num_envs) for part in self.parts],
             threads=threads,
             max_episode_steps=max_episode_steps,
-            levels=parse_levels(disturbances, self.num_envs),
+            levels=levels,
             resets_next_step=mode == AutoresetMode.NEXT_STEP,
         )
         self._seeded = self._started = False
@@ -143,10 +153,10 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
     def split(self, padded: NDArray[Any]) -> list[NDArray[Any]]:
         """Observations (num_envs, ...) as one array per body, (envs_per_body, its limbs * 41)."""
         expected = (self.num_envs, self.limb_mask.shape[1] * FEATURES)
-        if np.shape(padded) != expected:
-            raise ValueError(
-                f"the observations to split must have shape {expected}, not {np.shape(padded)}"
-            )
+        shape = numbers("the observations to split", padded).shape
+        if shape != expected:
+            raise ValueError(f"the observations to split must have shape {expected}, not {shape}")
+        padded = np.asarray(padded)
         return [padded[part.rows, : part.body.num_limbs * FEATURES] for part in self.parts]
 
     def join_actions(self, actions: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
@@ -195,15 +205,15 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
         """One control step of every environment, with autoreset."""
         if not self._started:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
-        actions = np.asarray(actions)
-        if actions.shape != self.action_mask.shape:
+        controls = numbers("actions", actions)
+        if controls.shape != self.action_mask.shape:
             raise ValueError(
                 f"{self.num_envs} environments take actions of shape {self.action_mask.shape}, "
-                f"not {actions.shape}"
+                f"not {controls.shape}"
             )
         if self._is_mix:
-            actions = np.where(self.action_mask, actions, 0.0)
-        clipped = checked_actions(actions)
+            controls = np.where(self.action_mask, controls, 0.0)
+        clipped = checked_actions(controls)
         out = np.empty(self._shape, np.float32)
         stepped = self._stepper.step(clipped, out)
         result, truncated = stepped.result, stepped.truncated
@@ -285,8 +295,8 @@ class LocomotionVectorEnv(VectorEnv[Observations, NDArray[np.float32], NDArray[A
 def _checked_mode(mode: str | AutoresetMode) -> AutoresetMode:
     known = {str(one.value): one for one in (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP)}
     name = mode.value if isinstance(mode, AutoresetMode) else mode
-    if name not in known:
-        raise ValueError(f"autoreset_mode is one of {', '.join(known)}, not {name!r}")
+    if not isinstance(name, str) or name not in known:
+        raise ValueError(f"autoreset_mode is one of {', '.join(known)}, not {shown(name)}")
     return known[name]
 
 

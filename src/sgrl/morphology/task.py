@@ -98,7 +98,10 @@ class Task:
     def __post_init__(self) -> None:
         if not 0 <= self.far_episodes <= 1:
             raise ValueError(f"far_episodes is a share from 0 to 1, not {self.far_episodes}")
-        if self.yaw is not None and not abs(self.yaw) < LARGEST:
+        if self.yaw is not None and not (
+            isinstance(self.yaw, int | float | np.number) and abs(self.yaw) < LARGEST
+        ):
+            wrong = " ".join(repr(self.yaw).split())[:60]
             raise ValueError(
-                f"yaw must be a finite angle in radians, below {LARGEST:g}, not {self.yaw}"
+                f"yaw must be a finite angle in radians, below {LARGEST:g}, not {wrong}"
             )
