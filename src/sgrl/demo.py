@@ -122,9 +122,10 @@ def _compare(run: Run, shipped: str, body: str, seed: int) -> str:
     """A table of returns before and after the training, and of the policy that ships."""
     from sgrl.training.acting import RandomPolicy
     from sgrl.training.evaluate import evaluate
-    from sgrl.training.policy import load_policy
+    from sgrl.training.policy import act_on_one_thread, load_policy
     from sgrl.training.results import format_mean
 
+    act_on_one_thread()  # the training has taken all cores
     policies: dict[str, Policy] = {
         "before: random actions": RandomPolicy(seed),
         "after": load_policy(run.path),
