@@ -12,7 +12,7 @@ from sgrl.algorithms.learner import Array, Setup
 from sgrl.envs.observation import FEATURES
 from sgrl.models.batch import BatchLayout, LimbBatch
 from sgrl.models.methods import make_gaussian_actor
-from sgrl.models.normalizer import ColumnStatistics, Normalizer, update_statistics
+from sgrl.models.normalizer import Normalizer, reads_raw, update_statistics
 
 
 class Rows(Protocol):
@@ -33,9 +33,7 @@ class EnvActor:
         how: dict[str, Any] = {"bodies": setup.bodies, "config": setup.network}
         self.actor = make_gaussian_actor(setup.method, setup.preset, **how).to(device)
         self.normalizer = Normalizer().to(device)
-        # A network that normalizes its columns itself would see them change under its hands.
-        own = any(isinstance(module, ColumnStatistics) for module in self.actor.modules())
-        self._normalizes = not own
+        self._normalizes = not reads_raw(self.actor)
         self.envs = EnvRows(setup.bodies, setup.layout, device)
 
     def parts(self) -> dict[str, nn.Module]:

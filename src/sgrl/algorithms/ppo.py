@@ -34,7 +34,7 @@ from sgrl.algorithms.speed import Speed
 from sgrl.algorithms.weights import current_names, load_portable, load_weights, weights_of
 from sgrl.envs.observation import FEATURES
 from sgrl.models.batch import LimbBatch
-from sgrl.models.methods import make_policy, make_value
+from sgrl.models.methods import MIRROR, make_policy, make_value
 from sgrl.models.normalizer import Normalizer
 
 RETURNS = "return_normalizer."
@@ -66,7 +66,8 @@ class PPO(Learner):
         self.policy = make_policy(setup.method, setup.preset, **how).to(self.device)
         self.value = make_value(setup.method, setup.preset, **how).to(self.device)
         self.normalizer = Normalizer().to(self.device)
-        self.normalizes = True
+        # Where observations are mirrored they are read as they are.
+        self.normalizes = not setup.method.endswith(MIRROR)
         """Whether statistics of observations are counted; not under a policy that has none."""
         self.return_normalizer = ReturnNormalizer(self.bodies)
         self.gamma = np.array(config.discounts(self.bodies))

@@ -92,9 +92,10 @@ class SACConfig(AlgorithmConfig):
             horizon=_one_each("horizon", self.horizon, horizons),
             n_step=_one_each("n_step", self.n_step, steps),
         )
-        asymmetric = self.mirror and mirror_of(plan.bodies[0]).body != plan.bodies[0]
-        # A network that is made for one body can't learn that body's image, which is another.
-        if plan.one_body and asymmetric:
+        # A network that is made for one body can't learn that body's image, if that is another;
+        # one that is symmetric in the mirror would learn nothing from images.
+        body, symmetric = plan.bodies[0], plan.method.endswith("+mirror")
+        if symmetric or (plan.one_body and mirror_of(body).body != body):
             config = replace(config, mirror=False)
         if self.buffer_size is None:
             bodies = len(plan.bodies)

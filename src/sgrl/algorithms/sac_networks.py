@@ -28,7 +28,7 @@ from sgrl.algorithms.weights import load_portable, load_weights, weights_of
 from sgrl.envs.observation import FEATURES
 from sgrl.models.methods import make_gaussian_actor, make_twin_critic
 from sgrl.models.network import NUM_HINGES
-from sgrl.models.normalizer import ColumnStatistics, Normalizer, update_statistics
+from sgrl.models.normalizer import ColumnStatistics, Normalizer, reads_raw, update_statistics
 
 REPORT_EVERY = 10
 """Updates of the actor between two that are reported: to work out norms of gradients takes time."""
@@ -72,9 +72,7 @@ class SACNetworks:
         self.target_critic = copy.deepcopy(self.critic, {id(one): one for one in shared})
         self.target_critic.requires_grad_(False)
         self.normalizer = Normalizer().to(self.device)
-        # A network that normalizes its columns itself would see them change under its hands.
-        own = any(isinstance(module, ColumnStatistics) for module in self.actor.modules())
-        self._normalizes = not own
+        self._normalizes = not reads_raw(self.actor)
         start = torch.full((len(setup.bodies),), math.log(config.initial_alpha))
         self.log_alpha = nn.Parameter(start.to(self.device))
         motors = torch.tensor([float(body.actuated.sum()) for body in setup.bodies])

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -27,6 +27,9 @@ from sgrl.morphology.graph import (
     canonical_graph_of,
     graph_of,
 )
+
+if TYPE_CHECKING:
+    from sgrl.models.mirror import LayoutImage
 
 CACHED_LAYOUTS = 256
 """Layouts kept; the least recently used goes first."""
@@ -173,6 +176,13 @@ class BatchLayout:
     def mask(self) -> Tensor:
         """(rows, max_limbs) of bool: where a padded slot holds a limb."""
         return self._tensor(np.arange(self.max_limbs) < self._counts[:, None])
+
+    @cached_property
+    def image(self) -> LayoutImage:
+        """Rows of the mirror images of the bodies, and which of their limbs is whose image."""
+        from sgrl.models.mirror import LayoutImage  # here, because it stands on layouts
+
+        return LayoutImage.make(self)
 
     @cached_property
     def torsos(self) -> Tensor:

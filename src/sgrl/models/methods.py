@@ -21,6 +21,7 @@ from sgrl.models import monolithic, swat
 from sgrl.models import set as set_
 from sgrl.models.canonical import Canonicalized, Frame
 from sgrl.models.method_check import check_method
+from sgrl.models.mirror import MirrorAveraged
 from sgrl.models.monolithic import Monolithic
 from sgrl.models.network import (
     ACTOR,
@@ -39,7 +40,7 @@ from sgrl.models.plugins import import_named
 from sgrl.models.set import SET
 from sgrl.models.smp import SMP, SMPConfig
 from sgrl.models.swat import SWAT
-from sgrl.morphology import Morphology
+from sgrl.morphology import Morphology, mirror_of
 from sgrl.nearest import did_you_mean
 from sgrl.symmetry import Symmetry
 
@@ -51,6 +52,8 @@ PRESETS = ("fast", "many", "paper")
 positions in the full body; `paper` has the paper's sizes."""
 FRAMES: dict[str, Frame] = {"hn": "heading", "tn": "target"}
 """What may follow a method's name after a plus."""
+MIRROR = "+mirror"
+"""What any method's name may end with: its networks are then symmetric in the physical mirror."""
 NONE: frozenset[Symmetry] = frozenset({"translation"})
 """Symmetries of any network: observations are relative to the torso."""
 ROTATIONS: frozenset[Symmetry] = NONE | {"rotation"}
@@ -83,6 +86,8 @@ class Method:
     """Its name in tables and figures; that of the row if there is none."""
     color: str = ""
     """Its color in figures, #rrggbb; any if there is none."""
+    mirrored: bool = False
+    """Whether it is the mean of the network and of its mirror image."""
 
     def config(self, preset: str) -> Config | None:
         """Its settings in a preset."""
@@ -118,8 +123,20 @@ class Method:
                 got = ", ".join(body.name for body in bodies or ()) or "none"
                 raise ValueError(f"{name} is made for exactly one body; name it (got {got})")
             arguments.append(bodies[0])
+        if self.mirrored and self.one_body and bodies is not None:
+            self._check_image(bodies[0])
         network = self.network(*arguments)
-        return network if self.frame is None else Canonicalized(network, self.frame)
+        if self.frame is not None:
+            network = Canonicalized(network, self.frame)
+        return MirrorAveraged(network, role) if self.mirrored else network
+
+    @staticmethod
+    def _check_image(body: Morphology) -> None:
+        if mirror_of(body).body != body:
+            raise ValueError(
+                f"a network of one body can't have {MIRROR} on {body.name}, whose mirror image is "
+                "another body; take set, swat, amorpheus or smp"
+            )
 
 
 OLD_FIELDS = {"whole": "canonical_positions"}
@@ -204,7 +221,8 @@ def _table() -> dict[str, Method]:
 
 METHODS: dict[str, Method] = _table()
 """Ours, and those that were registered."""
-OURS = frozenset(METHODS)
+OURS = frozenset(METHODS) | {f"{name}{MIRROR}" for name in METHODS}
+"""Names of those that come with the package."""
 
 
 def register_method(name: str, network: type[nn.Module] | Method) -> None:
@@ -228,6 +246,8 @@ def get_method(name: str) -> Method:
     """
     if name in METHODS:
         return METHODS[name]
+    if name.endswith(MIRROR) and name != MIRROR:
+        return replace(get_method(name.removesuffix(MIRROR)), mirrored=True)
     bare, _, short = name.partition("+")
     if ":" in bare and (not short or short in FRAMES):
         method = _import_method(bare)

@@ -76,6 +76,9 @@ class Normalizer(nn.Module):
 class ColumnStatistics(nn.Module):
     """Columns centered, divided by their running standard deviation and clipped."""
 
+    reads_raw = True
+    """See the function of that name."""
+
     count: Tensor
     mean: Tensor
     variance: Tensor
@@ -101,6 +104,12 @@ class ColumnStatistics(nn.Module):
         self.variance.copy_((within + away.square() * (before * n / total)) / total)
         self.mean.add_(away * (n / total))
         self.count.fill_(total)
+
+
+def reads_raw(model: nn.Module) -> bool:
+    """Whether a model reads observations as they are: it normalizes them itself, or mirrors them,
+    and would see them change under its hands."""
+    return any(getattr(module, "reads_raw", False) for module in model.modules())
 
 
 @torch.no_grad()
