@@ -247,7 +247,9 @@ def get_method(name: str) -> Method:
     if name in METHODS:
         return METHODS[name]
     if name.endswith(MIRROR) and name != MIRROR:
-        return replace(get_method(name.removesuffix(MIRROR)), mirrored=True)
+        method = get_method(name.removesuffix(MIRROR))
+        title = f"{method.title}{MIRROR}" if method.title else ""
+        return replace(method, mirrored=True, title=title, color="")
     bare, _, short = name.partition("+")
     if ":" in bare and (not short or short in FRAMES):
         method = _import_method(bare)
