@@ -54,7 +54,8 @@ def test_a_row_is_complete(name: str) -> None:
     learner, config = row.learner_class(), row.config_class()
     assert issubclass(learner, Learner)
     assert (learner.name, learner.Config) == (row.options, config)
-    assert check_algorithm(learner, name) is learner
+    if name != "distil":  # which has nothing to do without teachers
+        assert check_algorithm(learner, name) is learner
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
