@@ -89,6 +89,12 @@ def test_two_workers_learn_as_none_would(
                 assert float(value) == pytest.approx(float(other[name]), rel=0.01, abs=1e-3), name
 
 
+def arrays_of(step: Step) -> dict[str, Any]:
+    """All arrays of a step, by name."""
+    values = {one.name: getattr(step, one.name) for one in fields(Step)}
+    return values | dict(values.pop("extras"))
+
+
 def test_two_workers_have_the_copies_of_one_environment(cluster: Any) -> None:
     """Who steps a copy changes what it does by rounding alone; and one can go back."""
     settings = resolve_settings(replace(SMALL, rollout_workers=2, cluster=cluster.address))
@@ -109,16 +115,17 @@ def test_two_workers_have_the_copies_of_one_environment(cluster: Any) -> None:
     finally:
         remote.close()
     first, first_remote = pairs[0]
-    assert np.array_equal(first.observations, first_remote.observations)
+    assert np.array_equal(first.obs, first_remote.obs)
     for step, remote_step in pairs:
-        for one in fields(Step):
-            expected, found = getattr(step, one.name), getattr(remote_step, one.name)
-            assert found.dtype == expected.dtype
-            assert np.allclose(found, expected, atol=1e-4), one.name
-    assert np.array_equal(pairs[1][1].observations, pairs[0][1].following)
+        values, remote_values = arrays_of(step), arrays_of(remote_step)
+        assert values.keys() == remote_values.keys() >= {"obs", "means"}
+        for name, expected in values.items():
+            assert remote_values[name].dtype == expected.dtype
+            assert np.allclose(remote_values[name], expected, atol=1e-4), name
+    assert np.array_equal(pairs[1][1].obs, pairs[0][1].next_obs)
     for step, other in zip(more, again, strict=True):
-        for one in fields(Step):
-            assert np.array_equal(getattr(step, one.name), getattr(other, one.name)), one.name
+        for name, value in arrays_of(step).items():
+            assert np.array_equal(value, arrays_of(other)[name]), name
 
 
 def test_on_this_machine_until_it_is_stopped(tmp_path: Path) -> None:
@@ -219,8 +226,8 @@ def test_a_worker_is_a_function_of_what_it_is_given() -> None:
     worker.collect(weights, then)
     again, then_again = worker.collect(weights, standing)
     for step, other in zip(steps, again, strict=True):
-        for one in fields(Step):
-            assert np.array_equal(getattr(step, one.name), getattr(other, one.name)), one.name
+        for name, value in arrays_of(step).items():
+            assert np.array_equal(value, arrays_of(other)[name]), name
     assert then.noise == then_again.noise
     for name, array in then.env.items():
         assert np.array_equal(array, then_again.env[name]), name

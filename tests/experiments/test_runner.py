@@ -11,6 +11,7 @@ import pytest
 
 from sgrl.experiments.runner import Job, make_job, output_to_log, run_job
 from sgrl.training.checkpoint import list_checkpoints
+from sgrl.training.loop import train
 from sgrl.training.run import Run
 from sgrl.training.settings import TrainSettings
 from tests.training.edit import edit_settings
@@ -33,11 +34,15 @@ def test_names_follow_from_what_is_trained() -> None:
     others = [{"seed": 1}, {"steps": 401}, {"yaw": 0.0}, {"minutes": 5.0}, {"init_from": Path("x")}]
     names = {tiny_job(runs, **changes).name for changes in others}
     assert len(names | {name}) == len(others) + 1
-    collection = make_job(TrainSettings(bodies=("3d_cwhh++",), method="swat+hn"), "", runs)
+    collection = make_job(
+        TrainSettings(bodies=("3d_cwhh++",), method="swat+hn", algorithm="td3"), "", runs
+    )
     assert collection.name.startswith("swatphn-3d_cwhhpp-td3-v1-seed0-")
     assert collection.folder.parent == runs
     assert collection.log.parent == runs / "logs"
-    custom = make_job(TrainSettings(bodies=("3d_cwhh++",), method="my.package:Net"), "", runs)
+    custom = make_job(
+        TrainSettings(bodies=("3d_cwhh++",), method="my.package:Net", algorithm="td3"), "", runs
+    )
     assert custom.name.startswith("my.package_Net-")
 
 
@@ -55,7 +60,7 @@ def test_a_job_is_trained_once(tmp_path: Path) -> None:
 
 def test_a_job_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     job = tiny_job(tmp_path)
-    run_job(job)
+    train(job.settings)  # a job that is done has no replay to go on with
     shutil.rmtree(list_checkpoints(job.folder / "checkpoints")[-1])
     state = job.state()
     assert (state.phase, state.steps) == ("partial", 300)

@@ -83,7 +83,7 @@ def test_a_long_series_has_a_hundred_points() -> None:
 @pytest.mark.parametrize(("method", "changes"), [("swat+hn", True), ("swat", False)])
 def test_only_a_heading_can_be_biased(method: str, changes: bool) -> None:
     body = get_body(HOPPER)
-    settings = TrainSettings(bodies=(HOPPER,), method=method)
+    settings = TrainSettings(bodies=(HOPPER,), method=method, algorithm="td3")
     policy = TrainedPolicy(make_actor(method), Normalizer(), settings, Path("run"), 0)
     observation, _ = sgrl.make_env(body).reset(seed=0)
     other = biased(policy, math.pi)
@@ -105,7 +105,10 @@ def with_checkpoint(job: Job, steps: int, weights: str) -> Path:
 
 def test_a_trial_is_of_these_weights(tmp_path: Path) -> None:
     """A run that was trained again, to as many steps, is tried again."""
-    job, evaluation = make_job(TrainSettings(), "", tmp_path), Evaluation(HOPPER)
+    job, evaluation = (
+        make_job(TrainSettings(bodies=(HOPPER,), algorithm="td3"), "", tmp_path),
+        Evaluation(HOPPER),
+    )
     names = []
     for weights in ("one", "other", "one"):
         folder = with_checkpoint(job, 512, weights)
@@ -119,7 +122,7 @@ def test_a_trial_is_of_these_weights(tmp_path: Path) -> None:
 
 
 def test_the_checkpoint_of_a_moment(tmp_path: Path) -> None:
-    job = make_job(TrainSettings(), "", tmp_path)
+    job = make_job(TrainSettings(bodies=(HOPPER,), algorithm="td3"), "", tmp_path)
     with pytest.raises(FileNotFoundError, match="has to be trained first"):
         nearest_checkpoint(job, None)
     for steps in (525_000, 1_000_000):

@@ -53,6 +53,7 @@ def test_settings_of_ppo() -> None:
         max_grad_norm=0.5,
         survival_bonus=1.0,
         mirror_loss_coef=0.3,
+        compile="no",
     )
 
 

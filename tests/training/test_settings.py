@@ -54,7 +54,9 @@ def test_resolving_leaves_nothing_open() -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("method", METHODS)
 def test_a_preset_s_sizes_are_recorded(method: str, preset: str) -> None:
-    asked = TrainSettings(bodies=("3d_hopper_5_full",), method=method, preset=preset)
+    asked = TrainSettings(
+        bodies=("3d_hopper_5_full",), method=method, preset=preset, algorithm="td3"
+    )
     settings = resolve_settings(asked)
     assert settings.network == plain(get_method(method).config(preset))
     assert settings_from_json(settings_to_json(settings)) == settings
@@ -64,7 +66,7 @@ def test_a_preset_s_sizes_are_recorded(method: str, preset: str) -> None:
 
 def test_sizes_of_a_method_of_your_own_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, "mine", METHODS["swat"])
-    asked = TrainSettings(bodies=("3d_hopper_5_full",), method="mine")
+    asked = TrainSettings(bodies=("3d_hopper_5_full",), method="mine", algorithm="td3")
     text = settings_to_json(resolve_settings(asked))
     monkeypatch.delitem(METHODS, "mine")
     assert settings_from_json(text).network is None

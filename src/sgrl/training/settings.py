@@ -50,8 +50,8 @@ class TrainSettings:
     yaw: float | None = setting(None, key="yaw", least=-1000.0, most=1000.0)
     """Start every episode turned by so many radians; uniform over the circle if not given."""
     algorithm: str = setting("sac", key="algorithm", before="td3")
-    """What learns: the paper's td3, or ppo, which is many times faster without a GPU; or your own
-    as module:Class."""
+    """What learns: sac; ppo, which needs many more steps and makes them faster; the paper's td3; or
+    your own as module:Class."""
     steps: int | None = setting(None, key="steps", may_change=True, least=1, most=MOST_STEPS)
     """Transitions to collect in all; the algorithm's number if not given, or when resuming the
     run's own."""
