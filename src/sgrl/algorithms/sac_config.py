@@ -93,7 +93,7 @@ class SACConfig(AlgorithmConfig):
             n_step=_one_each("n_step", self.n_step, steps),
         )
         # A network that is made for one body can't learn that body's image, if that is another;
-        # one that is symmetric in the mirror would learn nothing from images.
+        # one that is its own mirror image would learn nothing from images.
         body, symmetric = plan.bodies[0], plan.method.endswith("+mirror")
         if symmetric or (plan.one_body and mirror_of(body).body != body):
             config = replace(config, mirror=False)

@@ -121,7 +121,7 @@ def unmirror_actions(actions: Tensor, layout: BatchLayout) -> Tensor:
 class MirrorAveraged(nn.Module):
     """f'(x) = (f(x) + M f(M x)) / 2, M the mirror: exactly symmetric, whatever f is.
 
-    Raw log-stds and values stay as they are in the mirror. Reads observations as they are: a
+    Raw log-stds and values are mirrored as they are. Reads observations as they are: a
     normalization that centers them would not commute with the mirror.
     """
 
