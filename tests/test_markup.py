@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from sgrl.markup import Html, html_table, markdown_table
+import re
+from pathlib import Path
+
+import pytest
+
+from sgrl.cli import main
+from sgrl.experiments.tables import Table
+from sgrl.markup import Html, html_table, markdown_table, one_line, plain_lines
+from sgrl.training.settings import TrainSettings, resolve_settings
 
 
 def test_markdown_is_aligned() -> None:
@@ -20,3 +28,61 @@ def test_html_is_escaped_once() -> None:
     assert "<th>&lt;a&gt;</th><th class=number>n</th><th>what</th>" in made
     assert "<td>b</td><td class=number><b>1</b></td><td>&amp;</td>" in made
     assert made.startswith('<div class="scroll"><table>')
+
+
+NASTY = "run\n| x | <script>alert(1)</script> [red]\x1b[2J\u202e & {\\ ~^ %$#_}"
+"""A name as somebody may have given it to a folder, a card or a method."""
+
+
+def test_text_ends_no_line() -> None:
+    line = one_line(NASTY)
+    assert line.isprintable()
+    assert r"run\n| x |" in line
+    assert r"\x1b[2J\u202e" in line
+    assert plain_lines("one\ntwo\x1b[2J") == "one\ntwo\\x1b[2J"
+
+
+def test_text_ends_no_cell_of_markdown() -> None:
+    text = markdown_table(("a|b", "c"), [(NASTY, "1")])
+    assert len(text.splitlines()) == 3
+    for line in text.splitlines():
+        assert line.replace(r"\|", "").count("|") == 3
+    assert "<script" not in text
+    assert "\x1b" not in text
+
+
+def test_text_ends_no_element_of_html() -> None:
+    text = html_table(("<b>", "c"), [(NASTY, "1")])
+    assert "<script" not in text
+    assert "<b>" not in text
+
+
+def test_text_means_nothing_to_latex() -> None:
+    text = Table(("a", "b"), ((NASTY, "1"),), 1).latex("a caption", "label")
+    (line,) = (line for line in text.splitlines() if "script" in line)
+    assert line.endswith(r"& 1 \\")
+    commands = r"\\(text(backslash|asciitilde|asciicircum)\{\}|[_%&#${}])"
+    bare = re.sub(commands, "", line.removesuffix(r"& 1 \\"))
+    assert not set(bare) & set("\\_%&#${}~^"), bare
+
+
+def test_a_run_is_not_called_so(tmp_path: Path) -> None:
+    settings = TrainSettings(bodies=("3d_hopper_3_shin",), runs=tmp_path, name="a\nb")
+    with pytest.raises(ValueError, match="has no @ and no line break"):
+        resolve_settings(settings)
+
+
+def test_an_error_about_such_a_run_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder of a stranger may be called anything."""
+    name = NASTY.replace("/", "")
+    (tmp_path / name).mkdir()
+    for command in ("eval", "report", "view"):
+        arguments = [str(tmp_path / name), *(["-o", "x.html"] if command == "report" else [])]
+        monkeypatch.setattr("sys.argv", ["sgrl", command, *arguments])
+        with pytest.raises(SystemExit) as refused:
+            main()
+        assert isinstance(refused.value.code, str)
+        assert "\x1b" not in refused.value.code
+        assert refused.value.code.startswith("sgrl: ")

@@ -1,4 +1,5 @@
-"""Tables as Markdown and as HTML; the writer of both."""
+"""Tables as Markdown and as HTML, and text that anybody may have written in them: it is shown as
+it is, and ends no line, cell or element."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ class Html(str):
 
 def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
     """A table to read as it is; the first `left` columns are of words, the others of numbers."""
-    lines = [titles, *rows]
+    lines = [[markdown_cell(cell) for cell in line] for line in (titles, *rows)]
     widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
     rule = ["-" * w if i < left else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
     padded = [
@@ -22,6 +23,23 @@ def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, left
         for pairs in (zip(line, widths, strict=True) for line in lines)
     ]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (padded[0], rule, *padded[1:]))
+
+
+def one_line(text: str) -> str:
+    """Text without line breaks and without codes that a terminal obeys: they are spelled out."""
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
+
+
+def plain_lines(text: str) -> str:
+    """Lines of text without codes that a terminal obeys."""
+    return "\n".join(map(one_line, text.splitlines()))
+
+
+def markdown_cell(text: str) -> str:
+    """Text in a table of Markdown, in which nothing ends the cell or is HTML."""
+    return one_line(text).replace("|", r"\|").replace("<", "&lt;")
 
 
 def html_table(

@@ -108,7 +108,7 @@ def test_markdown_and_latex() -> None:
         "| a_b    |       90° |",
     ]
     text = table.latex("50% of it", "x")
-    assert r"\textbackslash g & 1.0 $\pm$ 0.5 \\" in text
+    assert r"\textbackslash{}g & 1.0 $\pm$ 0.5 \\" in text
     assert r"a\_b & 90$^\circ$ \\" in text
     assert r"\caption{50\% of it}" in text
     assert r"\begin{tabular}{lr}" in text

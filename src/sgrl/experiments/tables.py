@@ -17,12 +17,23 @@ from sgrl.experiments.statistics import (
     normalise,
     probability_of_improvement,
 )
-from sgrl.markup import markdown_table
+from sgrl.markup import markdown_table, one_line
 from sgrl.models.methods import method_title
 
 MEASURES = {"targets": "targets reached", "distance": "distance (m)", "length": "length"}
 """Titles of the fields of episodes that a table may have."""
 NONE = "-"
+LATEX = str.maketrans(
+    {
+        **{character: f"\\{character}" for character in "_%&#${}"},
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "±": r"$\pm$",
+        "°": r"$^\circ$",
+    }
+)
+"""What LaTeX has for characters that mean something to it."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +72,7 @@ class Table:
 
 
 def _latex(text: str) -> str:
-    escaped = text.replace("\\", r"\textbackslash ")
-    for character in "_%&#$":
-        escaped = escaped.replace(character, f"\\{character}")
-    for character, command in (("±", r"$\pm$"), ("°", r"$^\circ$")):
-        escaped = escaped.replace(character, command)
-    return escaped
+    return one_line(text).translate(LATEX)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import tyro
 
 from sgrl.algorithms.registry import ALGORITHMS, algorithm_named
 from sgrl.command_line import read_options
+from sgrl.markup import plain_lines
 from sgrl.models.plugins import TRUST, TrustOption
 from sgrl.training.settings import TrainSettings
 
@@ -103,7 +104,7 @@ def train_command(settings: TrainSettings) -> Path:
         _say("stopped at once: what came after the last checkpoint is lost")
         raise SystemExit(128 + signal.SIGINT) from None
     except (TrainingFailedError, ValueError, OSError) as error:
-        raise SystemExit(f"sgrl: {error}") from None
+        raise SystemExit(f"sgrl: {plain_lines(str(error))}") from None
 
 
 def _say(line: str) -> None:

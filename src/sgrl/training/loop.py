@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from sgrl.markup import one_line
 from sgrl.models.plugins import TRUST
 from sgrl.training.checkpoint import (
     Checkpoint,
@@ -106,8 +107,9 @@ def _train(settings: TrainSettings, stop: StopRequest) -> Path:
     console = make_console()
 
     def say(message: str) -> None:
-        console.print(message, markup=False)
-        run.log(message)
+        line = one_line(message)
+        console.print(line, markup=False)
+        run.log(line)
 
     with run.locked():
         _configure_torch(settings)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sgrl.envs.task import Variant
+from sgrl.markup import markdown_cell, one_line
 from sgrl.models.plugins import TRUST
 from sgrl.morphology import Morphology, get_body, mirror_of
 from sgrl.morphology.digest import physics
@@ -173,14 +174,15 @@ def _cell(result: BodyResult, name: str) -> str:
 def format_card(card: dict[str, Any]) -> str:
     """A card to read."""
     lines = [
-        f"# {card['name']}",
+        f"# {markdown_cell(card['name'])}",
         "",
-        f"{card['method']} (`{card['preset']}`), trained by {card['algorithm'].upper()} on "
+        f"{markdown_cell(card['method'])} (`{card['preset']}`), trained by "
+        f"{card['algorithm'].upper()} on "
         f"{len(card['bodies'])} {'body' if len(card['bodies']) == 1 else 'bodies'} "
         f"({card['variant']}) for {card['steps']:,} steps, {card['hours']:.1f} hours "
         f"({card['core_hours']:.1f} core-hours). Licence: {card['licence']}.",
         "",
-        *(f"    {command}" for command in card["commands"]),
+        *(f"    {one_line(command)}" for command in card["commands"]),
         "",
         f"Commit {', '.join(commit or 'not recorded' for commit in card['commits'])}, "
         f"seed {card['seed']}, Python {card['versions']['python']}, "

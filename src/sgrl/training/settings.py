@@ -207,8 +207,11 @@ def resolve_settings(settings: TrainSettings) -> TrainSettings:
     check_device(settings.device)
     resolved = settled(settings, method.one_body)
     name = resolved.name or ""
-    if name.startswith(".") or "@" in name or Path(name).name != name:
-        raise ValueError(f"a run's name is the name of a folder and has no @, not {name!r}")
+    is_folder = Path(name).name == name and not name.startswith(".") and name.isprintable()
+    if not is_folder or "@" in name:
+        raise ValueError(
+            f"a run's name is the name of a folder and has no @ and no line break, not {name!r}"
+        )
     _check_workers(resolved)
     return resolved
 
