@@ -19,12 +19,16 @@ TINY = SETConfig(layers=1, embedding=16, hidden=16, matrix=6, matrix_hidden=8)
 
 
 def untrained_run(
-    folder: Path, *, steps: tuple[int, ...] = (100,), method: str = "set"
+    folder: Path,
+    *,
+    steps: tuple[int, ...] = (100,),
+    method: str = "set",
+    algorithm: str = "td3",
 ) -> tuple[Run, list[Learner]]:
     """A run as the training leaves it, with a learner for each checkpoint."""
     settings = resolve_settings(
         TrainSettings(
-            algorithm="td3",
+            algorithm=algorithm,
             bodies=(HOPPER,) if method == "monolithic" else (HOPPER, WALKER),
             method=method,
             runs=folder,

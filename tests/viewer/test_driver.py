@@ -59,6 +59,18 @@ def test_attention_of_each_limb(tmp_path: Path, method: str) -> None:
     assert np.ptp(together[-1]) > 1e-4
 
 
+def test_a_policy_of_sac_drives_and_shows_its_attention(tmp_path: Path) -> None:
+    """Its actor is Gaussian; what drives is the mean."""
+    run, _ = untrained_run(tmp_path, algorithm="sac")
+    driver = load_driver(run.path)
+    robots = seen(MIX)
+    for robot, action in zip(robots, driver.act(robots), strict=True):
+        expected = load_policy(run.path).act(robot.observation, robot.body)
+        assert np.allclose(action, expected, atol=1e-5)
+    assert driver.has_attention
+    assert driver.attention(robots)[0].sum() == pytest.approx(1.0, abs=1e-5)
+
+
 def test_attention_in_a_frame_is_that_of_what_the_network_sees(tmp_path: Path) -> None:
     """Turned about the vertical, a body in its heading's frame listens to the same limbs."""
     run, _ = untrained_run(tmp_path, method="swat+hn")

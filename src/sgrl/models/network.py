@@ -191,6 +191,11 @@ class MeanActor(nn.Module):
         super().__init__()
         self.gaussian = gaussian
 
+    @property
+    def network(self) -> nn.Module:
+        """The method's network, which may have attention to show."""
+        return self.gaussian.network
+
     def forward(self, batch: LimbBatch) -> Tensor:
         return self.gaussian.mean(batch)
 
