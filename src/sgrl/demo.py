@@ -76,8 +76,9 @@ def _say(seconds: float, what: str) -> None:
     print(f"\n[{seconds // 60:.0f}:{seconds % 60:02.0f}] {what}", flush=True)
 
 
-def _sgrl() -> Path:
-    return Path(sys.argv[0])
+def _sgrl() -> str:
+    """The command that was called, to be called again."""
+    return "python -m sgrl" if Path(sys.argv[0]).stem == "__main__" else sys.argv[0]
 
 
 def _extra() -> str:
@@ -103,6 +104,8 @@ def _train(out: Path, minutes: float, body: str, seed: int) -> Run:
         steps=10**9,
         minutes=minutes,
         seed=seed,
+        # Batches of one body are small: where cores are busy, threads would wait for each other.
+        threads=1,
         runs=out,
         name="run",
     )
