@@ -28,8 +28,8 @@ Array = NDArray[np.float64]
 Observation = TypeVar("Observation")
 Group = Literal["rotation", "reflection", "O_g(3)", "tilt", "O(3)"]
 Output = Literal["invariant", "equivariant"]
-Symmetry = Literal["translation", "rotation", "reflection", "tilt"]
-"""What may leave a method's actions alone; a tilt should not."""
+Symmetry = Literal["translation", "rotation", "reflection", "tilt", "mirror"]
+"""What may leave a method's actions alone; a tilt should not. The mirror is the physical one."""
 
 GROUPS: tuple[Group, ...] = get_args(Group)
 SYMMETRIES: tuple[Symmetry, ...] = get_args(Symmetry)

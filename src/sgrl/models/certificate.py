@@ -10,7 +10,10 @@ trained actor:
 - *rotation* about the vertical, *reflection* in vertical planes (together the paper's
   group) and *tilt* about horizontal axes act on observations, random ones and those from
   episodes of real bodies. A tilt leaves gravity where it was: to be blind to it is to be
-  blind to gravity's direction.
+  blind to gravity's direction;
+- *mirror* is the physical mirror image, on states from episodes of real bodies: whether the action
+  of a body's image is the image of the body's action. Networks of one body are measured on those
+  that are their own images.
 
 `paired_rollouts` carries a rotation through physics: a run, and its twin that starts rotated.
 """
@@ -32,6 +35,7 @@ from sgrl.envs.single import LocomotionEnv
 from sgrl.markup import markdown_table
 from sgrl.models.batch import LimbBatch
 from sgrl.models.methods import METHODS, get_method, make_actor, make_critic
+from sgrl.models.mirror import mirror_error
 from sgrl.models.states import random_batch, rollout_batch
 from sgrl.morphology import Morphology, body_names, resolve_bodies
 from sgrl.symmetry import (
@@ -243,6 +247,11 @@ def _measure(
                 measure(f, batch, group=change, samples=samples, seed=seed).error for f in measured
             ]
             yield row(change, states, errors)
+    try:
+        found = mirror_error(actor, cases.batches["rollout"])
+    except ValueError:  # a network of one body, whose image is another
+        return
+    yield row("mirror", "rollout", [found])
 
 
 def _translated(bodies: Sequence[Morphology], seed: int) -> tuple[LimbBatch, LimbBatch]:

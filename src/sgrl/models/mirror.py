@@ -29,6 +29,7 @@ from sgrl.models.layout import BatchLayout, layout_of
 from sgrl.models.network import Role
 from sgrl.morphology import Morphology, mirror_of
 from sgrl.morphology.mirror import POLAR
+from sgrl.symmetry import relative_error
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,9 +153,12 @@ class MirrorAveraged(nn.Module):
         return result
 
 
-def mirror_error(actor: Callable[[LimbBatch], Tensor], batch: LimbBatch) -> float:
+def mirror_error(
+    actor: Callable[[LimbBatch], Tensor | tuple[Tensor, ...]], batch: LimbBatch
+) -> float:
     """How far what an actor does for the images is from the image of what it does, relative to the
     largest action (limbs, 3)."""
-    expected = mirror_actions(actor(batch), batch.layout)
-    difference = (actor(mirror_batch(batch)) - expected).abs().max()
-    return float(difference / (expected.abs().max() or 1.0))
+    here, there = (actor(one) for one in (batch, mirror_batch(batch)))
+    if isinstance(here, tuple) or isinstance(there, tuple):
+        raise TypeError("an actor gives actions alone")
+    return relative_error(mirror_actions(here, batch.layout), there)
