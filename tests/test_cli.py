@@ -162,13 +162,16 @@ def test_certify_prints_what_is_kept(tmp_path: Path) -> None:
     chosen = ("--methods", "set", "swat", "swat+tn", "--bodies", "3d_hopper++", "--samples", "2")
     done = sgrl("certify", *chosen, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    lines = [line.strip("| ").split(" | ") for line in done.stdout.splitlines()]
-    assert lines[0] == ["method", "translation", "rotation", "reflection", "tilt"]
+    lines = [
+        [cell.strip() for cell in line.strip("| ").split(" | ")]
+        for line in done.stdout.splitlines()
+    ]
+    assert lines[0] == ["method", "translation", "rotation", "reflection", "tilt", "mirror"]
     kept = {cells[0]: [cell[0] for cell in cells[1:]] for cells in lines[2:]}
     assert kept == {
-        "set": ["✓", "✓", "✓", "✗"],
-        "swat": ["✓", "✗", "✗", "✗"],
-        "swat+tn": ["✓", "✓", "✗", "✗"],
+        "set": ["✓", "✓", "✓", "✗", "✗"],
+        "swat": ["✓", "✗", "✗", "✗", "✗"],
+        "swat+tn": ["✓", "✓", "✗", "✗", "✗"],
     }
 
 

@@ -301,7 +301,7 @@ def test_a_claim_that_does_not_hold_is_told_and_fails(
     assert "swat" not in caught.value.code
     *_, ours, theirs = capsys.readouterr().out.splitlines()
     marks = [[cell.split()[0] for cell in line.split("|")[2:-1]] for line in (ours, theirs)]
-    assert marks == [["✓", "✗!", "✗!", "✗"], ["✓", "✗", "✗", "✗"]]
+    assert marks == [["✓", "✗!", "✗!", "✗", "✗"], ["✓", "✗", "✗", "✗", "✗"]]
 
 
 def test_a_nan_is_never_kept() -> None:

@@ -30,9 +30,9 @@ def test_the_certificate_is_of_fresh_and_of_learned_weights(tmp_path: Path) -> N
     _, *rows = rows_of(made)
     marks = {tuple(row[:3]): "".join(cell[0] for cell in row[3:]) for row in rows}
     assert marks == {
-        ("set", "fresh, fast", SMALLEST): "✓✓✓✗",
-        ("set", "run, 200 steps", SMALLEST): "✓✓✓✗",
-        ("swat", "fresh, fast", HOPPERS[0]): "✓✗✗✗",
+        ("set", "fresh, fast", SMALLEST): "✓✓✓✗✗",
+        ("set", "run, 200 steps", SMALLEST): "✓✓✓✗✗",
+        ("swat", "fresh, fast", HOPPERS[0]): "✓✗✗✗✗",
     }
     assert made.count('class="kept"') == 3 + 3 + 1
     assert f"what {lost.path.name} has learned: {lost.path} has no checkpoint yet" in made

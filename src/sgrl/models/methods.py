@@ -249,7 +249,7 @@ def get_method(name: str) -> Method:
     if name.endswith(MIRROR) and name != MIRROR:
         method = get_method(name.removesuffix(MIRROR))
         title = f"{method.title}{MIRROR}" if method.title else ""
-        symmetries = method.symmetries | {"mirror"}
+        symmetries: frozenset[Symmetry] = method.symmetries | {"mirror"}
         return replace(method, mirrored=True, symmetries=symmetries, title=title, color="")
     bare, _, short = name.partition("+")
     if ":" in bare and (not short or short in FRAMES):
