@@ -443,7 +443,7 @@ def test_where_compiling_fails_updates_are_plain(monkeypatch):
     compiled.losses.set_speed(replace(plain.losses.speed, compiled=True))
     monkeypatch.undo()
     expected = learn(plain)
-    with pytest.warns(UserWarning, match="can't be compiled here, .*: no such header$"):
+    with pytest.warns(UserWarning, match="can't be compiled here: no such header$"):
         assert learn(compiled) == expected
     assert len(calls) == 2, "for Ctrl-C stops the compiler, too"
     assert compiled.state_dict()["speed"]["why_plain"] == "compiling failed"
