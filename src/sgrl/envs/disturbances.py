@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mujoco
 import numpy as np
-from mujoco.batch import Batch
 from numpy.typing import NDArray
 
 from sgrl.envs import observation as layout
 from sgrl.envs.bounds import numbers, shown
 from sgrl.envs.streams import Streams, to_normal
+
+if TYPE_CHECKING:
+    from mujoco.batch import Batch
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
