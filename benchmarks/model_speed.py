@@ -42,7 +42,7 @@ from sgrl.models.methods import (
     get_method,
     make_actor,
     make_critic,
-    make_policy,
+    make_gaussian_policy,
     make_value,
 )
 from sgrl.morphology import Morphology, get_body, resolve_bodies
@@ -162,7 +162,7 @@ def learning(
 
 
 def on_policy_learning(method: str, bodies: tuple[Morphology, ...]) -> Case:
-    policy, value = make_policy(method, bodies=bodies), make_value(method, bodies=bodies)
+    policy, value = make_gaussian_policy(method, bodies=bodies), make_value(method, bodies=bodies)
     batch = batches(bodies, LARGE_BATCH)
 
     def run() -> None:

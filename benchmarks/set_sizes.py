@@ -13,7 +13,7 @@ import argparse
 import csv
 from pathlib import Path
 
-from sgrl.models.methods import make_policy
+from sgrl.models.methods import make_gaussian_policy
 from sgrl.models.set import PRESETS, SETConfig
 from sgrl.training.loop import train
 from sgrl.training.run import Run
@@ -54,7 +54,7 @@ def row(run: Run, size: str, body: str, minutes: float, seed: int) -> str:
     for part in (1 / 3, 2 / 3, 1.0):
         done = [one for one in rows if float(one["wall/seconds"]) <= 60 * minutes * part + 30]
         cells.append(f"{float(done[-1]['return']):.0f}" if done and done[-1]["return"] else "")
-    count = sum(p.numel() for p in make_policy("set", config=SIZES[size]).parameters())
+    count = sum(p.numel() for p in make_gaussian_policy("set", config=SIZES[size]).parameters())
     steps, seconds = int(rows[-1]["steps"]), float(rows[-1]["wall/seconds"])
     numbers = f"{count:,} | {steps / seconds:.0f} | {steps:,}"
     return f"| {size} | {body} | {seed} | {numbers} | {' | '.join(cells)} |"

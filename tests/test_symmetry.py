@@ -165,7 +165,7 @@ def length_of_velocity(batch: LimbBatch) -> torch.Tensor:
 
 
 def toward_target(batch: LimbBatch) -> torch.Tensor:
-    target = batch.layout.spread(batch.target)
+    target = batch.layout.to_limbs(batch.target)
     return (batch.vectors[:, 1] * target).sum(-1, keepdim=True) * target
 
 

@@ -1,7 +1,7 @@
 """The symmetry of walking under gravity: its group, its frames, and a test for models.
 
 The group O_g(3) leaves gravity alone: rotations about the vertical and reflections in
-vertical planes. An element acts on an observation by turning every vector and the target
+vertical planes. An element acts on an observation through every vector and the target
 direction; gravity and the scalars stay. Angular velocities and hinge axes are treated as
 ordinary (polar) vectors under reflection, as in the paper's proofs; a physical mirror
 image would flip them once more.
@@ -47,7 +47,7 @@ class Transformation:
 
 
 def rotation(angle: float) -> Array:
-    """(3, 3): a turn about the vertical by `angle` radians, counter-clockwise from above."""
+    """(3, 3): a rotation about the vertical by `angle` radians, counter-clockwise from above."""
     c, s = math.cos(angle), math.sin(angle)
     return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
 
@@ -59,14 +59,14 @@ def reflection(angle: float) -> Array:
 
 
 def tilt(angle: float, azimuth: float = 0.0) -> Array:
-    """(3, 3): a turn by `angle` about the horizontal axis in the direction `azimuth`.
+    """(3, 3): a rotation by `angle` about the horizontal axis in the direction `azimuth`.
 
-    Gravity would have to turn with it: not in O_g(3) unless the angle is 0.
+    Gravity would have to rotate with it: not in O_g(3) unless the angle is 0.
     """
     c, s = math.cos(angle), math.sin(angle)
     about_x = np.array([[1.0, 0.0, 0.0], [0.0, c, -s], [0.0, s, c]])
-    turn = rotation(azimuth)
-    tilted: Array = turn @ about_x @ turn.T
+    yaw = rotation(azimuth)
+    tilted: Array = yaw @ about_x @ yaw.T
     return tilted
 
 
@@ -146,7 +146,7 @@ def transform(observation: Observation, matrix: Any) -> Observation:
         else:
             # Sums over the coordinate and not a product of matrices: these are tiny and many, and
             # where products run in bfloat16 they would lose most of what is observed.
-            rows = given.layout.spread(matrix)[..., None, :, :]
+            rows = given.layout.to_limbs(matrix)[..., None, :, :]
             vectors = (rows * given.vectors[..., None, :]).sum(-1)
         result = given.replace(vectors=vectors, target=apply(matrix, given.target))
     else:
@@ -161,18 +161,18 @@ def _transform_flat(flat: Any, matrix: Any) -> Any:
             "multiple of that"
         )
     limbs = flat.reshape(*flat.shape[:-1], -1, FEATURES)
-    turned = limbs.clone() if hasattr(limbs, "clone") else limbs.copy()
+    rotated = limbs.clone() if hasattr(limbs, "clone") else limbs.copy()
     vectors = limbs[..., : SCALARS.start].reshape(*limbs.shape[:-1], -1, 3)
-    turned[..., : SCALARS.start] = apply(matrix, vectors).reshape(*limbs.shape[:-1], -1)
-    turned[..., GRAVITY] = limbs[..., GRAVITY]
-    return turned.reshape(flat.shape)
+    rotated[..., : SCALARS.start] = apply(matrix, vectors).reshape(*limbs.shape[:-1], -1)
+    rotated[..., GRAVITY] = limbs[..., GRAVITY]
+    return rotated.reshape(flat.shape)
 
 
 def rotation_onto_x(direction: Any) -> Any:
-    """(..., 3, 3): the turn about the vertical that brings (..., 3) above or onto the x axis.
+    """(..., 3, 3): the rotation about the vertical that brings (..., 3) above or onto the x axis.
 
     This is how a frame is entered: `transform(batch, rotation_onto_x(batch.target))` is the
-    batch as seen by one who faces the target. A vertical direction has no such turn and
+    batch as seen by one who faces the target. A vertical direction has no such rotation and
     gets the identity.
     """
     x, y = direction[..., 0], direction[..., 1]
@@ -188,14 +188,14 @@ def rotation_onto_x(direction: Any) -> Any:
 
 
 def rotate_state(qpos: Array, qvel: Array, angle: float) -> tuple[Array, Array]:
-    """A MuJoCo state of a body turned about the world's vertical axis, by `angle` radians.
+    """A MuJoCo state of a body rotated about the world's vertical axis, by `angle` radians.
 
-    The free joint's place, orientation and linear velocity turn; its angular velocity is in
-    the torso's own frame and stays, like all hinges. Turn the target with `rotation(angle)`.
+    The free joint's place, orientation and linear velocity rotate; its angular velocity is in
+    the torso's own frame and stays, like all hinges. Rotate the target with `rotation(angle)`.
     """
     qpos, qvel = qpos.copy(), qvel.copy()
-    turn = rotation(angle)
-    qpos[:3], qvel[:3] = turn @ qpos[:3], turn @ qvel[:3]
+    matrix = rotation(angle)
+    qpos[:3], qvel[:3] = matrix @ qpos[:3], matrix @ qvel[:3]
     c, s = math.cos(angle / 2), math.sin(angle / 2)
     w, x, y, z = qpos[3:7]
     qpos[3:7] = c * w - s * z, c * x - s * y, c * y + s * x, c * z + s * w
@@ -217,7 +217,7 @@ class Measurement:
     """max |f(O·x) - O·f(x)| / max |f(x)|, O·f(x) being f(x) for an invariant output."""
     transformation: Transformation
     dtype: str
-    """Of the function's output, such as float64."""
+    """The dtype of the function's output, such as float64."""
 
 
 def measure(

@@ -47,7 +47,7 @@ def test_half_of_every_body_is_mirrored_with_the_same_advantages():
     order = [int(np.flatnonzero((done == a).all(axis=1))[0]) for a in whole.actions.numpy()]
     for batch in batches:
         bodies = batch.rows.layout.bodies
-        names = [bodies[i].name for i in batch.rows.layout.row_body]
+        names = [bodies[i].name for i in batch.rows.layout.body_index]
         assert names[:12] == [SIDED.name] * 6 + [f"{SIDED.name}_mirrored"] * 6
         assert names[12:] == [EVEN.name] * 12
         images = batch.mirrored
@@ -84,7 +84,7 @@ def test_returns_of_an_image_that_is_trained_on_are_in_its_own_units():
     assert batch.rows.layout.bodies == (left, right), "the image of each is the other"
     normalizer = ppo.return_normalizer
     mean, std = torch.from_numpy(normalizer.mean), torch.from_numpy(normalizer.std)
-    body = torch.from_numpy(np.asarray(batch.rows.layout.row_body))
+    body = torch.from_numpy(np.asarray(batch.rows.layout.body_index))
     earned = mean[body] + std[body] * batch.returns
     images = batch.mirrored
     torch.testing.assert_close(earned[images.rows], earned[images.originals], rtol=1e-4, atol=1e-2)

@@ -234,7 +234,7 @@ def test_bodies_share_every_batch_and_every_row_comes_once_an_epoch():
     batches = list(ppo.batches())
     assert len(batches) == 2 * 4
     for batch in batches:
-        assert np.bincount(batch.rows.layout.row_body.numpy()).tolist() == [6, 6]
+        assert np.bincount(batch.rows.layout.body_index.numpy()).tolist() == [6, 6]
     assert len({id(batch.rows.layout) for batch in batches}) == 1
     for epoch in (batches[:4], batches[4:]):
         actions = torch.cat([batch.actions for batch in epoch]).numpy()

@@ -229,7 +229,7 @@ def test_a_mirrored_row_is_a_transition_of_the_image_in_physics():
     after = env.step(action[None])[0]
 
     rows = EqualRows([ASYMMETRIC], 2, mirror=True)
-    assert [rows.bodies[i].name for i in rows.layout.row_body] == [ASYMMETRIC.name, image.name]
+    assert [rows.bodies[i].name for i in rows.layout.body_index] == [ASYMMETRIC.name, image.name]
     columns = torch.from_numpy(np.tile(obs[:, varying_columns(ASYMMETRIC)], (2, 1)))
     np.testing.assert_allclose(rows.observations(columns)[1], seen[0], atol=1e-5)
     actuated = torch.from_numpy(action[ASYMMETRIC.actuated]).repeat(2, 1)
@@ -244,10 +244,10 @@ def test_images_among_the_bodies_count_as_they_do():
     arms = [get_body("3d_humanoid_7_left_arm"), get_body("3d_humanoid_7_right_arm")]
     rows = EqualRows(arms, 4, mirror=True)
     assert len(rows.bodies) == 2
-    assert rows.layout.row_body.tolist() == [0, 0, 1, 1, 1, 1, 0, 0]
+    assert rows.layout.body_index.tolist() == [0, 0, 1, 1, 1, 1, 0, 0]
     assert rows.unit_index.tolist() == [0, 0, 1, 1, 1, 1, 0, 0]
     alone = EqualRows([ASYMMETRIC], 2, mirror=True)
-    assert alone.layout.row_body.tolist() == [0, 1]
+    assert alone.layout.body_index.tolist() == [0, 1]
     assert alone.unit_index.tolist() == [0, 0]
 
 

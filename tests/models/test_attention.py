@@ -70,7 +70,7 @@ def test_only_attention_sees_gaps(method):
     for module in critic.modules():
         if isinstance(module, torch.nn.Linear | torch.nn.LayerNorm):
             module.register_forward_hook(lambda module, inputs, _: sizes.append(len(inputs[0])))
-    batch = random_batch(layout.bodies, dtype=torch.float32).select(layout.row_body.numpy())
+    batch = random_batch(layout.bodies, dtype=torch.float32).select(layout.body_index.numpy())
     assert batch.layout is layout
     critic(batch, torch.zeros(layout.num_limbs, 3))
     # The map of relations runs over pairs of limbs.
@@ -114,7 +114,7 @@ def test_limbs_attend_only_to_their_own_row(grow, rows):
         count = int(layout.counts[row])
         expected = torch.einsum("hij,jhd->ihd", weights[row, :, :count, :count], v[limbs])
         torch.testing.assert_close(values[limbs], expected)
-        alone = layout_of((layout.bodies[layout.row_body[row]],), [0]).packing
+        alone = layout_of((layout.bodies[layout.body_index[row]],), [0]).packing
         torch.testing.assert_close(
             attention_weights(q[limbs], k[limbs], None, alone)[0], weights[row, :, :count, :count]
         )

@@ -22,7 +22,7 @@ PAIR = get_body("3d_walker_2_right_leg_left_knee")
 def test_layout_of_a_mixed_batch():
     layout = layout_of((WALKER, HOPPER), [1, 0, 1])
     assert (layout.num_rows, layout.num_limbs, layout.max_limbs) == (3, 13, 7)
-    assert layout.row_body.tolist() == [1, 0, 1]
+    assert layout.body_index.tolist() == [1, 0, 1]
     assert layout.counts.tolist() == [3, 7, 3]
     assert layout.limb_row.tolist() == [0] * 3 + [1] * 7 + [2] * 3
     assert layout.limb_index.tolist() == [*range(3), *range(7), *range(3)]
@@ -62,7 +62,7 @@ def test_padding_is_free_without_gaps():
 def test_rows_and_limbs(rows):
     layout = layout_of((WALKER, HOPPER), rows)
     values = torch.randn(layout.num_rows, 2)
-    spread = layout.spread(values)
+    spread = layout.to_limbs(values)
     for row, limb in zip(layout.limb_row, spread, strict=True):
         assert torch.equal(limb, values[row])
     torch.testing.assert_close(layout.row_mean(spread), values)
@@ -141,12 +141,12 @@ def test_from_padded_equals_each_body_alone_and_ignores_the_padding():
     assert torch.equal(mixed.target, torch.cat([b.target for b in alone])[[1, 0, 2]])
 
 
-@pytest.mark.parametrize("row_body", [[0, 1, 1, 0, 1], [0] * 5], ids=["mix", "alike"])
-def test_select_is_a_batch_of_those_rows(row_body):
-    rows, row_body = np.array([4, 0, 2]), np.array(row_body)
+@pytest.mark.parametrize("body_index", [[0, 1, 1, 0, 1], [0] * 5], ids=["mix", "alike"])
+def test_select_is_a_batch_of_those_rows(body_index):
+    rows, body_index = np.array([4, 0, 2]), np.array(body_index)
     flat = torch.randn(5, 7 * FEATURES)
-    whole = LimbBatch.from_padded(flat, (WALKER, HOPPER), row_body)
-    expected = LimbBatch.from_padded(flat[rows], (WALKER, HOPPER), row_body[rows])
+    whole = LimbBatch.from_padded(flat, (WALKER, HOPPER), body_index)
+    expected = LimbBatch.from_padded(flat[rows], (WALKER, HOPPER), body_index[rows])
     selected = whole.select(rows)
     assert selected.layout is expected.layout
     for part in ("vectors", "scalars", "gravity", "target", "fields", "flat"):

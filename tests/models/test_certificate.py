@@ -23,7 +23,7 @@ from sgrl.models.methods import (
     get_method,
     make_actor,
     make_critic,
-    make_policy,
+    make_gaussian_policy,
     make_value,
     parameter_counts,
 )
@@ -56,7 +56,7 @@ def batch_for(method: str, states: str, dtype: torch.dtype) -> LimbBatch:
     return convert(rollouts(*bodies, rows=rows), dtype)
 
 
-ROLES = {"actor": make_actor, "policy": make_policy, "value": make_value, "q": make_critic}
+ROLES = {"actor": make_actor, "policy": make_gaussian_policy, "value": make_value, "q": make_critic}
 
 
 def networks(

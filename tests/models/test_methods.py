@@ -13,7 +13,7 @@ from sgrl.models.methods import (
     get_method,
     make_actor,
     make_critic,
-    make_policy,
+    make_gaussian_policy,
     make_twin_critic,
     make_value,
     parameter_counts,
@@ -43,7 +43,7 @@ def outputs(
     )
     value, policy = (
         make_value(method, preset, bodies=bodies),
-        make_policy(method, preset, bodies=bodies),
+        make_gaussian_policy(method, preset, bodies=bodies),
     )
     for module in (actor, critics, value, policy):
         module.to(batch.vectors.dtype)
@@ -64,7 +64,7 @@ def rows_of(batch: LimbBatch, rows: list[int]) -> LimbBatch:
     """Some rows of a batch, in this order."""
     layout = batch.layout
     limbs = torch.cat([(layout.limb_row == row).nonzero().flatten() for row in rows])
-    bodies = [layout.bodies[index] for index in layout.row_body[rows]]
+    bodies = [layout.bodies[index] for index in layout.body_index[rows]]
     used = tuple(dict.fromkeys(bodies))
     return LimbBatch(
         batch.vectors[limbs],
@@ -154,7 +154,7 @@ def test_gradients_reach_every_parameter(method, preset):
     assert action.grad[limbs].abs().min() > 0
     value = make_value(method, preset, bodies=bodies)
     check(value, batch.layout.row_mean(value(batch)).sum())
-    policy = make_policy(method, preset, bodies=bodies)
+    policy = make_gaussian_policy(method, preset, bodies=bodies)
     mean, log_std = policy(batch)
     check(policy, torch.distributions.Normal(mean, log_std.exp()).log_prob(action)[limbs].sum())
 

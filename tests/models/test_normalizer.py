@@ -15,7 +15,7 @@ from sgrl.envs.observation import (
     VELOCITIES,
 )
 from sgrl.models.batch import LimbBatch
-from sgrl.models.methods import make_policy
+from sgrl.models.methods import make_gaussian_policy
 from sgrl.models.normalizer import SMALLEST_STD, Normalizer
 from sgrl.morphology import get_body
 from sgrl.symmetry import rotation
@@ -64,7 +64,7 @@ def test_what_never_varied_is_not_blown_up():
 
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_a_policy_behind_it_keeps_its_symmetry(mirrored):
-    normalizer, policy = Normalizer(), make_policy("set").double()
+    normalizer, policy = Normalizer(), make_gaussian_policy("set").double()
     normalizer.update(limbs(200, seed=3))
     normalizer.double()
     observed = limbs(4 * BODY.num_limbs, seed=4)

@@ -82,12 +82,12 @@ class EqualRows:
 
     def actions(self, actions: Tensor) -> Tensor:
         """Actions (limbs, 3) of those of actuated motors (rows, actuated)."""
-        return self.layout.spread(actions).gather(1, self._motors) * self._signs
+        return self.layout.to_limbs(actions).gather(1, self._motors) * self._signs
 
     def magnitudes(self, values: Tensor) -> Tensor:
         """Numbers (limbs, 3) of those of actuated motors (rows, actuated), which no mirror image
         changes the sign of."""
-        return self.layout.spread(values).gather(1, self._motors) * self._signs.abs()
+        return self.layout.to_limbs(values).gather(1, self._motors) * self._signs.abs()
 
 
 def _motors(body: Morphology, *, image: bool) -> tuple[NDArray[np.intp], NDArray[np.float32]]:

@@ -69,7 +69,7 @@ class FlatCritic(nn.Module):
         super().__init__()
         rows_of: dict[str, list[int]] = {}
         names = [_critic_name(body) for body in layout.bodies]
-        for row, body in enumerate(layout.row_body.tolist()):
+        for row, body in enumerate(layout.body_index.tolist()):
             rows_of.setdefault(names[body], []).append(row)
         self.parts = nn.ModuleDict(
             {name: _Part(layout, rows, width) for name, rows in rows_of.items()}
@@ -103,7 +103,7 @@ class _Part(nn.Module):
 
     def __init__(self, layout: BatchLayout, rows: list[int], width: int) -> None:
         super().__init__()
-        body_index = layout.row_body[rows].tolist()
+        body_index = layout.body_index[rows].tolist()
         kinds = sorted(set(body_index))
         starts = layout.torsos[rows].numpy()
         full = _full_body(layout.bodies[kinds[0]])

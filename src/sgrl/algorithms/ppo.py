@@ -34,7 +34,7 @@ from sgrl.algorithms.speed import Speed
 from sgrl.algorithms.weights import current_names, load_portable, load_weights, weights_of
 from sgrl.envs.observation import FEATURES
 from sgrl.models.batch import LimbBatch
-from sgrl.models.methods import MIRROR, make_policy, make_value
+from sgrl.models.methods import MIRROR, make_gaussian_policy, make_value
 from sgrl.models.normalizer import Normalizer
 
 RETURNS = "return_normalizer."
@@ -63,7 +63,7 @@ class PPO(Learner):
         self.bodies = setup.bodies
         self.device = torch.device(setup.device)
         how: dict[str, Any] = {"bodies": setup.bodies, "config": setup.network}
-        self.policy = make_policy(setup.method, setup.preset, **how).to(self.device)
+        self.policy = make_gaussian_policy(setup.method, setup.preset, **how).to(self.device)
         self.value = make_value(setup.method, setup.preset, **how).to(self.device)
         self.normalizer = Normalizer().to(self.device)
         # Where observations are mirrored they are read as they are.

@@ -201,7 +201,7 @@ class TD3(Learner):
         first, second = (self._values(following, q) for q in self.target_critic(following, actions))
         rewards, discounts = batch.rewards, config.gamma * (1.0 - batch.terminated)
         if config.per_limb:
-            rewards, discounts = layout.spread(rewards), layout.spread(discounts)
+            rewards, discounts = layout.to_limbs(rewards), layout.to_limbs(discounts)
         return torch.addcmul(rewards, discounts, torch.minimum(first, second))
 
     # Saving.

@@ -131,7 +131,7 @@ def choose_bins(counts: Indices) -> tuple[Indices, Indices, int, int]:
 
 
 def fill_bins(counts: Indices, size: int) -> tuple[Indices, Indices, int]:
-    """For each row of `counts` limbs its bin and its first slot there; and the number of bins.
+    """The bin of each row of `counts` limbs, its first slot there, and the number of bins.
 
     Large rows first, each into the bin that it fills best.
     """

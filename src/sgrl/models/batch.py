@@ -47,7 +47,7 @@ class LimbBatch:
 
     @classmethod
     def from_flat(cls, obs: Tensor, body: Morphology) -> LimbBatch:
-        """From flat observations (rows, limbs * 41) of one body."""
+        """The batch of flat observations (rows, limbs * 41) of one body."""
         if obs.dim() != 2 or obs.shape[1] != body.num_limbs * FEATURES:
             raise ValueError(
                 f"{body.name} has {body.num_limbs} limbs and observes (rows, "
@@ -57,13 +57,13 @@ class LimbBatch:
 
     @classmethod
     def from_padded(
-        cls, obs: Tensor, bodies: Sequence[Morphology], row_body: ArrayLike | Tensor
+        cls, obs: Tensor, bodies: Sequence[Morphology], body_index: ArrayLike | Tensor
     ) -> LimbBatch:
-        """From flat observations (rows, width), row r of body `bodies[row_body[r]]`.
+        """The batch of flat observations (rows, width), row r of body `bodies[body_index[r]]`.
 
         What a row holds beyond its body's `limbs * 41` numbers is never read.
         """
-        layout = layout_of(bodies, row_body, obs.device)
+        layout = layout_of(bodies, body_index, obs.device)
         if obs.dim() != 2 or len(obs) != layout.num_rows:
             raise ValueError(f"{layout.num_rows} rows expected; got {tuple(obs.shape)}")
         width = layout.max_limbs * FEATURES
@@ -76,7 +76,7 @@ class LimbBatch:
 
     @classmethod
     def from_rows(cls, obs: Tensor, layout: BatchLayout) -> LimbBatch:
-        """From flat observations (rows, max_limbs * 41), padded, of a layout."""
+        """The batch of flat observations (rows, max_limbs * 41), padded, of a layout."""
         limbs = layout.unpad(obs.reshape(layout.num_rows, layout.max_limbs, FEATURES))
         vectors = torch.cat((limbs[:, POSITION], limbs[:, VELOCITIES.start : AXES.stop]), dim=1)
         return cls(
@@ -89,7 +89,7 @@ class LimbBatch:
 
     @property
     def squashed(self) -> Tensor:
-        """(limbs, 6, 3): the vectors with long ones shortened, from length s to about sqrt(s).
+        """(limbs, 6, 3): the vectors with long ones squashed, from length s to about sqrt(s).
 
         Velocities reach 10 while positions stay near 1. The factor depends on the length
         alone, so rotating or mirroring before or after is the same, and no two lengths
@@ -107,7 +107,7 @@ class LimbBatch:
     @property
     def fields(self) -> Tensor:
         """(limbs, 3, 2): gravity and target direction, for each limb."""
-        return self.layout.spread(torch.stack((self.gravity, self.target), dim=-1))
+        return self.layout.to_limbs(torch.stack((self.gravity, self.target), dim=-1))
 
     def select(self, rows: NDArray[np.int64]) -> LimbBatch:
         """Some of its rows, in the order given."""

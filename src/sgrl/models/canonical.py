@@ -144,8 +144,8 @@ def _sources(layout: BatchLayout) -> _Sources:
 
 def _find_sources(layout: BatchLayout) -> _Sources:
     limbs, weights = zip(*(_source(body) for body in layout.bodies), strict=True)
-    limb = torch.tensor(limbs, device=layout.device)[layout.row_body] + layout.torsos
-    weight = torch.tensor(weights, dtype=torch.float64, device=layout.device)[layout.row_body]
+    limb = torch.tensor(limbs, device=layout.device)[layout.body_index] + layout.torsos
+    weight = torch.tensor(weights, dtype=torch.float64, device=layout.device)[layout.body_index]
     return _Sources(limb, weight, simple=not bool(weight[:, 1:].any()))
 
 

@@ -138,7 +138,7 @@ class BatchLayout:
         return found
 
     @cached_property
-    def row_body(self) -> Tensor:
+    def body_index(self) -> Tensor:
         """(rows,): index into `bodies`."""
         return self._tensor(self._rows)
 
@@ -271,7 +271,7 @@ class BatchLayout:
             return total / self.max_limbs
         return total / self.counts.to(x.dtype).view(-1, *(1,) * (x.dim() - 1))
 
-    def spread(self, x: Tensor) -> Tensor:
+    def to_limbs(self, x: Tensor) -> Tensor:
         """(rows, ...) to (limbs, ...): a row's value to each of its limbs."""
         if self.uniform:
             shape = (self.num_rows, self.max_limbs, *x.shape[1:])
@@ -305,7 +305,7 @@ class BatchLayout:
 
     @cached_property
     def _motors(self) -> tuple[Tensor, Tensor]:
-        """Of each motor, where its hinge is among (limbs * 3) and it among (rows * action_dim)."""
+        """Where the hinge of each motor is among (limbs * 3), and it among (rows * action_dim)."""
         hinges = np.flatnonzero(self._hinges)
         counts = self._action_dims
         within = np.arange(len(hinges)) - np.repeat(np.cumsum(counts) - counts, counts)

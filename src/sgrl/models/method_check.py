@@ -84,6 +84,6 @@ def _problem(
     if (output[: len(alone)] - alone).abs().max() > LEAK * alone.abs().max():
         return (
             "its output for a row depends on the other rows of the batch; bring limbs together "
-            "with batch.layout (row_mean, spread, pad), not over the whole batch"
+            "with batch.layout (row_mean, to_limbs, pad), not over the whole batch"
         )
     return None

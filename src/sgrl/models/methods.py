@@ -70,14 +70,16 @@ class Method:
     """
 
     network: Callable[..., nn.Module]
-    """From a `LimbBatch`, and the action if its role reads it, to (limbs, role.outputs)."""
+    """A class of networks: a `LimbBatch`, and the action if its role reads it, to (limbs,
+    role.outputs)."""
     fast: Config | None = None
+    """Its config in the preset `fast`."""
     paper: Config | None = None
-    """As `fast` if there is none."""
+    """Its config in the preset `paper`, or that of `fast`."""
     many: Config | None = None
-    """As `fast` if there is none."""
+    """Its config in the preset `many`, or that of `fast`."""
     frame: Frame | None = None
-    """The frame into which its input is turned."""
+    """The frame into which its input is rotated."""
     one_body: bool = False
     """Whether a network is made for one body and can't take others."""
     symmetries: frozenset[Symmetry] = NONE
@@ -306,7 +308,7 @@ def make_gaussian_actor(method: str, preset: str = "fast", **how: Unpack[_How]) 
     return GaussianActor(get_method(method).build(GAUSSIAN_ACTOR, preset, **how))
 
 
-def make_policy(method: str, preset: str = "fast", **how: Unpack[_How]) -> GaussianPolicy:
+def make_gaussian_policy(method: str, preset: str = "fast", **how: Unpack[_How]) -> GaussianPolicy:
     """`policy(batch)`: mean and log of the standard deviation, (limbs, 3) each."""
     return GaussianPolicy(get_method(method).build(ACTOR, preset, **how))
 

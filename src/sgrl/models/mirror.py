@@ -55,7 +55,7 @@ class LayoutImage:
     def make(cls, layout: BatchLayout) -> LayoutImage:
         """The image of a layout, worked out once: see `BatchLayout.image`."""
         bodies = tuple(mirror_of(body).body for body in layout.bodies)
-        rows, starts = layout.row_body.tolist(), layout.torsos.tolist()
+        rows, starts = layout.body_index.tolist(), layout.torsos.tolist()
         maps = {index: _maps(layout.bodies[index]) for index in set(rows)}
         sources = [
             start + mirror_of(layout.bodies[body]).sources

@@ -41,11 +41,11 @@ PRESETS = {
     "paper": MonolithicConfig(),
 }
 _ANGLES = slice(0, 3)
-"""Of the scalars: scaled angles follow from them, limits and type never change."""
+"""The scalars that vary: scaled angles follow from them, limits and type never change."""
 _VARYING = 3 * NUM_VECTORS + 3 + 1
 """Numbers of a limb that vary: vectors, angles, height."""
 _TORSO_CONSTANTS = (*range(3), *range(9, 21))
-"""Of these, the torso's position, axes and angles never change; they come first in a row."""
+"""Numbers among these that never change: the torso's position, axes and angles, first in a row."""
 
 
 class Monolithic(LimbNetwork):
@@ -77,7 +77,7 @@ class Monolithic(LimbNetwork):
         hidden: Tensor = self.layers[:-1](rows)
         result: Tensor = self.layers[-1](hidden)
         if not self.role.gives_action:
-            return layout.spread(result)
+            return layout.to_limbs(result)
         limbs = layout.actions_to_limbs(result)
         if not self.role.gives_std:
             return limbs

@@ -93,7 +93,7 @@ class Trust:
 
 
 TRUST = Trust()
-"""Of this process."""
+"""What this process trusts."""
 
 
 def trust(*modules: str) -> None:

@@ -1,14 +1,14 @@
-"""SMP (Huang et al. 2020): limbs that talk to their neighbours in the body tree.
+"""SMP (Huang et al. 2020): limbs that send messages along the body tree.
 
 One set of small modules is shared by all limbs of all bodies. Messages of 32 numbers first
 go up the tree, from the feet to the torso, then down again; then each limb decides from
-its own message and from what it heard. A level of the tree is one batch over all rows,
-whatever their bodies, so a pass takes as many turns as the deepest body has levels.
+its own message and from its parent's. A level of the tree is one batch over all rows,
+whatever their bodies, so a pass takes as many steps as the deepest body has levels.
 
 The published module gives each child a slot of its own: a limb reads its children's
 messages side by side and sends each another message, up to a fixed number of children.
 Here the slots share their weights, so that a limb may have any number of children: it
-reads the *sum* of their (squashed) messages, and all its children hear the same. What sets
+reads the *sum* of their (squashed) messages, and all its children get the same. What sets
 siblings apart is what they observe.
 
 Symmetry: none. Vectors are read as plain numbers.
@@ -77,24 +77,24 @@ class SMP(LimbNetwork):
         if self.config.bottom_up:
             own = self.up(own, tree)
         if self.config.top_down:
-            own = self._listen(own, tree)
+            own = self._top_down(own, tree)
         hidden = self.decide[:-1](own.tanh())
         result: Tensor = self.decide[-1](hidden)
         if self.read_std is not None:
             result = torch.cat((result, self.read_std(hidden)), dim=-1)
-        return result.index_select(0, tree.places)
+        return result.index_select(0, tree.ranks)
 
-    def _listen(self, own: Tensor, tree: _Tree) -> Tensor:
-        """What each limb has, and what its parent told it: (limbs, own + message)."""
+    def _top_down(self, own: Tensor, tree: _Tree) -> Tensor:
+        """What each limb has, and its parent's message: (limbs, own + message)."""
         levels = torch.split(own, tree.sizes)
-        # Nobody speaks to a torso.
-        heard = own.new_zeros(tree.sizes[0], self.config.message)
-        known = [torch.cat((levels[0], heard), dim=-1)]
+        # A torso has no parent.
+        messages = own.new_zeros(tree.sizes[0], self.config.message)
+        known = [torch.cat((levels[0], messages), dim=-1)]
         for level, below in zip(levels[1:], tree.links, strict=True):
-            speakers = known[-1].index_select(0, below.speakers)
-            message = normalize(self.down(speakers.tanh()), dim=-1)
-            heard = message.index_select(0, below.listens_to)
-            known.append(torch.cat((level, heard), dim=-1))
+            senders = known[-1].index_select(0, below.senders)
+            message = normalize(self.down(senders.tanh()), dim=-1)
+            messages = message.index_select(0, below.sender_of)
+            known.append(torch.cat((level, messages), dim=-1))
         return torch.cat(known)
 
 
@@ -131,11 +131,11 @@ class _Link:
     """How the limbs of a level hang on the level above."""
 
     parents: Tensor
-    """(limbs of the level,): place of each limb's parent in the level above."""
-    speakers: Tensor
-    """Places in the level above of the limbs that have children."""
-    listens_to: Tensor
-    """(limbs of the level,): which of the speakers is the parent."""
+    """(limbs of the level,): the index of each limb's parent in the level above."""
+    senders: Tensor
+    """Indices in the level above of the limbs that have children."""
+    sender_of: Tensor
+    """(limbs of the level,): which of the senders is the parent."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,12 +144,12 @@ class _Tree:
 
     order: Tensor
     """(limbs,): which limb comes where."""
-    places: Tensor
-    """(limbs,): where each limb came; undoes `order`."""
+    ranks: Tensor
+    """(limbs,): the index of each limb in that order; undoes `order`."""
     sizes: list[int]
     """Limbs in each level."""
     links: list[_Link]
-    """Of each level but the first."""
+    """How each level but the first hangs on the one above."""
 
 
 _trees: WeakKeyDictionary[BatchLayout, _Tree] = WeakKeyDictionary()
@@ -163,13 +163,13 @@ def _tree(layout: BatchLayout) -> _Tree:
 
 def _make_tree(layout: BatchLayout) -> _Tree:
     order = torch.cat(layout.levels)
-    places = order.argsort()
+    ranks = order.argsort()
     sizes = [len(level) for level in layout.levels]
     links = []
     above = 0
     for size, level in zip(sizes, layout.levels[1:], strict=False):
-        parents = places[layout.parents[level]] - above
-        speakers, listens_to = torch.unique(parents, return_inverse=True)
-        links.append(_Link(parents, speakers, listens_to))
+        parents = ranks[layout.parents[level]] - above
+        senders, sender_of = torch.unique(parents, return_inverse=True)
+        links.append(_Link(parents, senders, sender_of))
         above += size
-    return _Tree(order, places, sizes, links)
+    return _Tree(order, ranks, sizes, links)

@@ -73,5 +73,5 @@ def rollout_batch(
                     obs, _ = env.reset()
             next(row)[: len(obs)] = obs
         env.close()
-    row_body = np.repeat(np.arange(len(bodies)), rows_each)
-    return LimbBatch.from_padded(torch.from_numpy(rows).to(dtype), bodies, row_body)
+    body_index = np.repeat(np.arange(len(bodies)), rows_each)
+    return LimbBatch.from_padded(torch.from_numpy(rows).to(dtype), bodies, body_index)
