@@ -16,7 +16,7 @@ SMALL = replace(
     steps=432,
     log_every=72,
     checkpoint_every=72,
-    config=PPOConfig(n_steps=12, n_epochs=1, batch_size=36),
+    config=PPOConfig(n_steps=12, n_epochs=1, batch_size=36, compile="no"),
 )
 """Six rollouts of 72 steps."""
 
