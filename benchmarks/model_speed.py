@@ -19,6 +19,9 @@ mean size.
 The second table is the same comparison for other mixes, in the preset `fast`: the collection that
 leaves most gaps in attention, and two with one large body among 99 small ones.
 
+With `--compiled` it prints another table instead: an actor of each method at 256 rows, plain and
+under `torch.compile`, for one body and for equal rows of all 23.
+
 The third is what an on-policy learner does: a pass of policy and value together for 1,024
 rows, in the preset `fast`, a quarter as often.
 """
@@ -217,6 +220,48 @@ def ratio(cases: dict[str, Case], name: str) -> str:
     return f"{mixed / one_body:.2f}"
 
 
+def print_compiled(methods: list[str], rounds: int, clock: Callable[[], float]) -> None:
+    """Forward and backward passes, and forward passes alone, of an actor, plain and compiled."""
+    cases: dict[tuple[str, str, str], Case] = {}
+    for method, (name, bodies) in itertools.product(
+        methods, {"humanoid_9": (HUMANOID,), "mix": MIX}.items()
+    ):
+        if get_method(method).one_body and len(bodies) > 1:
+            continue
+        actor = make_actor(method, bodies=bodies)
+        flat = observations(np.random.default_rng(0), 256, max(b.num_limbs for b in bodies))
+        rows = np.repeat(np.arange(len(bodies)), 256 // len(bodies))
+        batch = LimbBatch.from_padded(flat[: len(rows)], bodies, rows)
+        actor(batch)  # index tensors are worked out when first asked for
+        for way, network in (
+            ("plain", actor),
+            ("compiled", torch.compile(actor, fullgraph=True, dynamic=False)),
+        ):
+            cases[f"{method}, {name}", way, "forward and backward"] = Case(both(network, batch))
+            cases[f"{method}, {name}", way, "forward"] = Case(forward(network, batch))
+    for case in cases.values():
+        case.run()
+    for _, case in itertools.product(range(rounds), cases.values()):
+        case.measure(clock)
+    print("| actor, 256 rows | forward and backward | compiled | forward | compiled |")
+    print("| --- |" + " --- |" * 4)
+    for name in dict.fromkeys(key[0] for key in cases):
+        ways = itertools.product(("forward and backward", "forward"), ("plain", "compiled"))
+        print(f"| {name} |", " | ".join(str(cases[name, way, what]) for what, way in ways), "|")
+
+
+def both(network: Callable[..., torch.Tensor], batch: LimbBatch) -> Callable[[], object]:
+    return lambda: network(batch).square().mean().backward()
+
+
+def forward(network: Callable[..., torch.Tensor], batch: LimbBatch) -> Callable[[], object]:
+    def run() -> object:
+        with torch.no_grad():
+            return network(batch)
+
+    return run
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--methods", nargs="+", default=list(METHODS), help="names; all if none")
@@ -224,10 +269,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20, help="measurements of each case")
     parser.add_argument("--threads", type=int, default=1, help="threads that torch may use")
     parser.add_argument("--cpu-time", action="store_true", help="count CPU time; one thread only")
+    parser.add_argument("--compiled", action="store_true", help="compare with torch.compile")
     args = parser.parse_args()
     clock = time.process_time if args.cpu_time else time.perf_counter
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
+    if args.compiled:
+        print_compiled(args.methods, args.rounds, clock)
+        return
 
     table = {}
     for method in args.methods:
