@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from sgrl.algorithms.distil_config import DistilConfig
 from sgrl.models.set import SETConfig
 from sgrl.training.distil_command import parse_distillation
 from sgrl.training.history import history_of
 from sgrl.training.loop import train
 from sgrl.training.policy import load_policy, read_policy_weights
+from sgrl.training.published import known_by_mirror, publish
 from sgrl.training.run import Run
 from sgrl.training.settings import TrainSettings
 
@@ -97,3 +99,24 @@ def test_a_body_without_a_teacher_leaves_no_run(teacher: Path, tmp_path: Path) -
     with pytest.raises(ValueError, match="no teacher was trained on 3d_cheetah_14_full"):
         train(settings)
     assert not (tmp_path / "student").exists()
+
+
+def test_a_published_student_names_no_folders(teacher: Path, tmp_path: Path) -> None:
+    run = train(distillation(teacher, tmp_path, "--bodies", "3d_hopper_3_shin"))
+    out = publish(run, tmp_path / "small", episodes=2, threads=1, say=lambda _: None)
+    text = "".join(path.read_text() for path in out.rglob("*.json"))
+    assert str(teacher.parent) not in text
+    card = json.loads((out / "card.json").read_text())
+    assert card["core_hours"] > 0
+    assert card["steps"] == 800
+    assert {row["lasted"] for row in card["results"]} == {0.0}
+    _, weights = read_policy_weights(Run(out))
+    assert {name.partition(".")[0] for name in weights} == {"actor", "normalizer"}
+
+
+def test_images_of_trained_bodies_are_known() -> None:
+    settings = TrainSettings(algorithm="distil", bodies=("3d_humanoid_7_right_leg",))
+    known = known_by_mirror(settings)
+    assert known == ["3d_humanoid_7_left_leg"]
+    without = replace(settings, config=DistilConfig(mirror=False))
+    assert known_by_mirror(without) == []

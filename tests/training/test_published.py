@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import sgrl
-from sgrl import cli
+from sgrl.cli.policies import policies_command
 from sgrl.morphology.digest import physics
 from sgrl.training import published, run
 from sgrl.training.acting import MirroredPolicy
@@ -130,14 +130,14 @@ def test_the_card_counts_the_training_that_it_started_from(
 def test_the_list_and_a_card_on_the_screen(
     shipped: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cli.policies()
+    policies_command()
     listed = capsys.readouterr().out
     assert "set-small" in listed
     assert "ppo" in listed
-    cli.policies("set-small")
+    policies_command("set-small")
     assert capsys.readouterr().out.startswith("# set-small")
     with pytest.raises(ValueError, match="no policy 'nobody' in the package; there are set-small"):
-        cli.policies("nobody")
+        policies_command("nobody")
 
 
 def test_is_found_among_what_there_is(shipped: Path) -> None:

@@ -5,7 +5,7 @@ Imports no torch: reading settings and printing help need no more than configs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
@@ -67,6 +67,15 @@ class AlgorithmConfig:
     def sources(self) -> tuple[str, ...]:
         """Runs or policies that it learns from: their policies are copied into the run."""
         return ()
+
+    def with_sources(self: C, names: Sequence[str]) -> C:
+        """The same config with other names for its `sources`."""
+        return self
+
+    @property
+    def learns_images(self) -> bool:
+        """Whether it learns from mirror images, and so what the images of its bodies would do."""
+        return False
 
     def resolved(self: C, plan: Plan) -> C:
         """The config with nothing left open; ValueError if it can't be with bodies or method."""

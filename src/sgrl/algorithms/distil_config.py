@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sgrl.algorithms.config import MOST_STEPS, AlgorithmConfig, Plan
@@ -62,6 +63,13 @@ class DistilConfig(AlgorithmConfig):
     @property
     def sources(self) -> tuple[str, ...]:
         return self.teachers
+
+    def with_sources(self, names: Sequence[str]) -> DistilConfig:
+        return replace(self, teachers=tuple(names))
+
+    @property
+    def learns_images(self) -> bool:
+        return self.mirror
 
     def default_steps(self) -> int:
         return 2_000_000

@@ -74,6 +74,10 @@ class SACConfig(AlgorithmConfig):
     )
     """How networks multiply: whatever is fastest on this machine, or told by you."""
 
+    @property
+    def learns_images(self) -> bool:
+        return self.mirror
+
     def default_steps(self) -> int:
         return 2_000_000
 

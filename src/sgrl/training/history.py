@@ -40,9 +40,7 @@ def history_of(run: Run, folder: Path) -> dict[str, Any]:
             else history_of(before, read_policy_weights(before, which)[0])
         )
     total = {key: sum((one[key] for one in (*earlier, last)), type(last[key])()) for key in COUNTED}
-    for key in ("commands", "commits"):
-        total[key] = list(dict.fromkeys(total[key]))
-    return total
+    return total | {"commits": list(dict.fromkeys(total["commits"]))}
 
 
 def list_sources(run: Run) -> list[Run]:

@@ -12,24 +12,25 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sgrl.envs.task import Variant
+from sgrl.envs.task import MAX_EPISODE_STEPS, Variant
 from sgrl.markup import markdown_cell, one_line
 from sgrl.models.plugins import TRUST
 from sgrl.morphology import Morphology, get_body, mirror_of
 from sgrl.morphology.digest import physics
+from sgrl.morphology.mirror import alike
 from sgrl.morphology.table import TABLE
 from sgrl.training.acting import MirroredPolicy
-from sgrl.training.checkpoint import METADATA, WEIGHTS
 from sgrl.training.evaluate import evaluate
 from sgrl.training.place import describe_place, split_place
+from sgrl.training.references import reference_return
 from sgrl.training.results import BodyResult, format_mean
 from sgrl.training.run import SHIPPED, Run, find_run
+from sgrl.training.settings import TrainSettings
 
 if TYPE_CHECKING:
     from sgrl.training.policy import TrainedPolicy
@@ -63,7 +64,7 @@ def publish(
     # Which need torch.
     from sgrl.training.history import history_of
     from sgrl.training.policy import load_policy, read_policy_weights
-    from sgrl.training.sources import public_settings
+    from sgrl.training.sources import copy_policy
 
     TRUST.add(trust)
     if episodes < 2:
@@ -74,16 +75,13 @@ def publish(
     found = find_run(place)
     if found.is_published():
         raise ValueError(f"{found.path} is published already: copy its folder")
-    folder, _ = read_policy_weights(found, which)
+    folder, weights = read_policy_weights(found, which)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
         # Copied first: a training that goes on removes its older checkpoints.
         draft = Run(Path(scratch) / out.name)
-        (draft.checkpoints / folder.name).mkdir(parents=True)
-        for name in (WEIGHTS, METADATA):
-            shutil.copyfile(folder / name, draft.checkpoints / folder.name / name)
+        copy_policy(found, folder, weights, draft, out.name)
         say(f"publishing {describe_place(folder)} of {found.path}")
-        draft.write_settings(public_settings(found.settings(), out.name))
         made = _made(found, out.name) | history_of(found, draft.checkpoints / folder.name)
         measured = _measured(load_policy(draft.path), episodes, threads, say)
         card = made | {"physics": physics()} | measured
@@ -103,10 +101,21 @@ def _made(run: Run, name: str) -> dict[str, Any]:
         "algorithm": settings.algorithm,
         "variant": settings.variant,
         "bodies": list(settings.bodies),
+        "known_by_mirror": known_by_mirror(settings),
         "seed": settings.seed,
         "versions": {key: versions[key] for key in ("python", "torch", "mujoco")},
         "licence": LICENCE,
     }
+
+
+def known_by_mirror(settings: TrainSettings) -> list[str]:
+    """Bodies of the table that were not trained on, but whose mirror images were."""
+    if not settings.algorithm_config().learns_images:
+        return []
+    bodies = settings.morphologies()
+    images = [mirror_of(body).body for body in bodies]
+    others = [get_body(entry.name) for entry in TABLE if entry.name not in settings.bodies]
+    return [body.name for body in others if any(alike(image, body) for image in images)]
 
 
 def _measured(
@@ -164,11 +173,22 @@ def _summary(result: BodyResult) -> dict[str, Any]:
     row: dict[str, Any] = {"body": result.body, "variant": result.variant}
     for name in ("total_reward", "length", "speed", "targets"):
         row |= {name: result.mean(name), f"{name}_se": result.standard_error(name)}
-    return row
+    lasted = [episode.length >= MAX_EPISODE_STEPS for episode in result.episodes]
+    best = reference_return("specialist", (result.body,), result.variant)
+    return row | {"lasted": sum(lasted) / len(lasted), "specialist": best}
 
 
 def _cell(result: BodyResult, name: str) -> str:
     return format_mean(result.mean(name), result.standard_error(name))
+
+
+def _number(row: dict[str, Any], name: str) -> str:
+    return format_mean(row[name], row[f"{name}_se"])
+
+
+def _share(value: float | None, whole: float | None) -> str:
+    """Per cent; nothing where cards of earlier versions have no number."""
+    return "" if value is None or not whole else f"{100 * value / whole:.0f}%"
 
 
 def format_card(card: dict[str, Any]) -> str:
@@ -191,22 +211,23 @@ def format_card(card: dict[str, Any]) -> str:
         + (f" (physics {card['physics']['digest']})." if card.get("physics") else "."),
         "",
         f"Returns of the deterministic policy, mean and standard error of {card['episodes']} "
-        "episodes:",
+        "episodes; how much that is of what the best run on the body alone has, and the share of "
+        "episodes that last to their end:",
         "",
-        "| body | in training | v1: return | length | v2: return | targets reached |",
-        "| --- | --- | ---: | ---: | ---: | ---: |",
+        "| body | in training | v1: return | of its specialist's | length | lasts | v2: return "
+        "| targets reached |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     by_key = {(row["body"], row["variant"]): row for row in card["results"]}
     for body in dict.fromkeys(row["body"] for row in card["results"]):
         far, near = by_key[body, "v1"], by_key[body, "v2"]
         cells = [
-            format_mean(row[name], row[f"{name}_se"])
-            for row, name in (
-                (far, "total_reward"),
-                (far, "length"),
-                (near, "total_reward"),
-                (near, "targets"),
-            )
+            _number(far, "total_reward"),
+            _share(far["total_reward"], far.get("specialist")),
+            _number(far, "length"),
+            _share(far.get("lasted"), 1.0),
+            _number(near, "total_reward"),
+            _number(near, "targets"),
         ]
         lines.append(f"| {body} | {'yes' if far['seen'] else 'no'} | {' | '.join(cells)} |")
     if card.get("mirror"):  # cards of earlier versions have none
@@ -221,6 +242,8 @@ def format_card(card: dict[str, Any]) -> str:
         for row in card["mirror"]:
             cells = [format_mean(row[n], row[f"{n}_se"]) for n in ("total_reward", "length")]
             lines.append(f"| {row['body']} | {' | '.join(cells)} |")
+    if known := card.get("known_by_mirror"):
+        lines += ["", f"Trained on mirror images of: {', '.join(known)}."]
     if card["facing"]:
         lines += [
             "",

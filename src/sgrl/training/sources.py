@@ -8,9 +8,10 @@ runs/student/sources/
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sgrl.algorithms.learner import SourcePolicy
 from sgrl.training.checkpoint import Checkpoint, read_metadata, write_checkpoint
@@ -18,7 +19,9 @@ from sgrl.training.history import history_of, list_sources
 from sgrl.training.place import split_place
 from sgrl.training.policy import PORTABLE, read_policy_weights
 from sgrl.training.run import Run, find_run
-from sgrl.training.settings import TrainSettings
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 KEPT = ("method", "preset", "algorithm", "bodies", "steps", "seconds")
 """What a copied checkpoint says of itself."""
@@ -30,22 +33,29 @@ def copy_sources(names: Sequence[str], runs: Path, run: Run) -> None:
         place, which = split_place(name)
         found = find_run(place, runs)
         folder, weights = read_policy_weights(found, which)
-        metadata = read_metadata(folder)
         copied = Run(run.sources / f"{number:02}_{found.path.name}")
-        copied.checkpoints.mkdir(parents=True)
-        copied.write_settings(public_settings(found.settings(), found.path.name))
-        portable = {n: value for n, value in weights.items() if n.startswith(PORTABLE)}
-        kept = {key: metadata[key] for key in KEPT if key in metadata}
-        write_checkpoint(
-            copied.checkpoints, int(folder.name), Checkpoint(portable, None, kept).pack(), keep=1
-        )
+        copy_policy(found, folder, weights, copied, found.path.name)
         history = json.dumps(history_of(found, folder), indent=1).encode()
         copied.files.write("history.json", history + b"\n")
 
 
-def public_settings(settings: TrainSettings, name: str) -> TrainSettings:
-    """Settings without folders of the machine that trained it, which are nobody's business."""
-    return replace(settings, runs=Path("runs"), resume=None, init_from=None, name=name)
+def copy_policy(
+    run: Run, folder: Path, weights: Mapping[str, Tensor], copied: Run, name: str
+) -> None:
+    """Write a small run with what one needs to act, and no folders of the machine that trained it,
+    which are nobody's business."""
+    copied.checkpoints.mkdir(parents=True)
+    settings = run.settings()
+    config = settings.algorithm_config()
+    config = config.with_sources([Path(source).name for source in config.sources])
+    copied.write_settings(
+        replace(settings, runs=Path("runs"), resume=None, init_from=None, name=name, config=config)
+    )
+    portable = {name: value for name, value in weights.items() if name.startswith(PORTABLE)}
+    metadata = read_metadata(folder)
+    kept = {key: metadata[key] for key in KEPT if key in metadata}
+    packed = Checkpoint(portable, None, kept).pack()
+    write_checkpoint(copied.checkpoints, int(folder.name), packed, keep=1)
 
 
 def read_sources(run: Run) -> tuple[SourcePolicy, ...]:
