@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,8 @@ from sgrl.training.settings_file import settings_to_json
 from .tiny import EXTERNAL, TINY, TRUSTED, assert_same_run
 
 KILLS = 20
-CHANGES = {"steps": 1600, "checkpoint_every": 60, "log_every": 20, "keep": 2}
+STEPS_OF_A_KILL = 80
+CHANGES = {"checkpoint_every": 60, "log_every": 20, "keep": 2}
 """Checkpoints and rows come so often that kills hit all parts of their writing."""
 
 NURSERY = """
@@ -143,17 +145,29 @@ def kill_while_writing(process: int, checkpoints: Path) -> None:
 
 @pytest.mark.parametrize("tiny", [TINY, EXTERNAL], ids=["td3", "external"])
 def test_killed_twenty_times(nursery: Nursery, tmp_path: Path, tiny: TrainSettings) -> None:
-    whole = train(replace(tiny, **CHANGES, runs=tmp_path, name="whole"), trust=TRUSTED)
+    loses_nothing(nursery, tmp_path, tiny, KILLS)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("tiny", [TINY, EXTERNAL], ids=["td3", "external"])
+def test_killed_two_hundred_times(nursery: Nursery, tmp_path: Path, tiny: TrainSettings) -> None:
+    loses_nothing(nursery, tmp_path, tiny, 10 * KILLS)
+
+
+def loses_nothing(nursery: Nursery, tmp_path: Path, tiny: TrainSettings, kills: int) -> None:
+    """Killed so often, and resumed each time, a run ends as one that was not."""
+    changes: dict[str, Any] = CHANGES | {"steps": STEPS_OF_A_KILL * kills}
+    whole = train(replace(tiny, **changes, runs=tmp_path, name="whole"), trust=TRUSTED)
     with open(whole / "metrics.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     row_seconds = float(rows[-1]["wall/seconds"]) / len(rows)
-    settings = replace(tiny, **CHANGES, runs=tmp_path, name="killed")
+    settings = replace(tiny, **changes, runs=tmp_path, name="killed")
     given, run = tmp_path / "settings.json", tmp_path / "killed"
     given.write_text(settings_to_json(settings))
     checkpoints = run / "checkpoints"
     rng = random.Random(1)
     reached = []
-    for kill in range(KILLS):
+    for kill in range(kills):
         process = nursery.start(run if kill else given)
         wait_until(run.exists)
         if kill % 4 == 0:  # when it begins, or reads the last checkpoint
@@ -174,7 +188,7 @@ def test_killed_twenty_times(nursery: Nursery, tmp_path: Path, tiny: TrainSettin
         print(f"kill {kill}: the last checkpoint is at {reached[-1]} steps")
     assert reached[0] == 0
     assert reached == sorted(reached)
-    assert len(set(reached)) > KILLS // 4
+    assert len(set(reached)) > kills // 4
     nursery.start(run)
     assert nursery.wait() == 0, nursery.said()
     assert_same_run(run, whole)
