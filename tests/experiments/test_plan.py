@@ -137,7 +137,7 @@ def test_expected_time() -> None:
 def test_unknown_names() -> None:
     with pytest.raises(ValueError, match="did you mean zero-shot"):
         get_experiment("zeroshot")
-    with pytest.raises(ValueError, match="there are single-task"):
+    with pytest.raises(ValueError, match="known are single-task"):
         get_experiment("xyz")
     with pytest.raises(ValueError, match="did you mean laptop"):
         get_budget("labtop")
