@@ -27,6 +27,10 @@ from sgrl.training.settings_file import settings_to_json
 Make = Callable[..., TrainSettings]
 SCRIPT = """
 import signal, sys
+# As a terminal starts it, however these tests were started (nohup make test).
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 for name in sys.argv[2:]:
     signal.signal(getattr(signal, name), signal.SIG_IGN)
 from pathlib import Path
