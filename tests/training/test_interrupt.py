@@ -49,6 +49,18 @@ def ignored(number: int) -> Iterator[None]:
         signal.signal(number, before)
 
 
+@contextmanager
+def heard(number: int) -> Iterator[None]:
+    """As in a terminal, however these tests were started; afterwards nothing has changed."""
+    usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+    before = signal.signal(number, usual)
+    try:
+        yield
+        assert signal.getsignal(number) == usual
+    finally:
+        signal.signal(number, before)
+
+
 def start(settings: TrainSettings, *ignored: str) -> subprocess.Popen[str]:
     """A training in a process of its own that ignores some signals when it begins."""
     given = settings.runs.parent / "given.json"
@@ -120,12 +132,14 @@ def test_under_nohup_it_goes_on_and_still_hears_ctrl_c(tiny: Make) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_signal_is_raised(number: signal.Signals) -> None:
-    before = signal.getsignal(number)
-    with RaisedSignals(), pytest.raises(SignalInterrupt, match=number.name) as stopped:
+    with (
+        heard(number),
+        RaisedSignals(),
+        pytest.raises(SignalInterrupt, match=number.name) as stopped,
+    ):
         signal.raise_signal(number)
     assert stopped.value.number == number
     assert isinstance(stopped.value, KeyboardInterrupt)
-    assert signal.getsignal(number) == before
 
 
 def test_ctrl_c_is_heard_where_it_was_ignored(capfd: pytest.CaptureFixture[str]) -> None:

@@ -28,5 +28,5 @@ def test_the_angle_is_kept_and_makes_a_difference(tmp_path: Path) -> None:
 
 
 def test_an_angle_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="finite angle"):
+    with pytest.raises(ValueError, match="yaw must lie between"):
         train(replace(TINY, yaw=np.inf, runs=tmp_path))
