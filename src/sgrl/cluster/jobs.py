@@ -114,22 +114,27 @@ class _Grid:
 
     def _conclude(self, task: Any, attempt: _Attempt) -> None:
         job, errors = attempt.job, self._ray.exceptions
+        lost = ""
         try:
             outcome: Outcome = self._ray.get(task)
+            if outcome.status == "stopped":  # nobody here asked it to
+                lost = "its node went down"
         except errors.RayTaskError as error:
             outcome = Outcome(job, "failed", str(error).strip().splitlines()[-1])
         except errors.RayError as error:
+            lost = type(error).__name__
+        if lost:
             state = job.state()
             losses = attempt.losses + 1 if state.steps == attempt.steps else 1
             if state.phase == "done":
                 outcome = Outcome(job, "done")
             elif losses <= RETRIES:
                 with open(job.log, "a", encoding="utf-8") as log:
-                    log.write(f"lost ({type(error).__name__}); to be started again\n")
+                    log.write(f"lost ({lost}); to be started again\n")
                 self.submit(job, losses)
                 return
             else:
-                reason = f"lost {losses} times without coming further: {type(error).__name__}"
+                reason = f"lost {losses} times without coming further: {lost}"
                 outcome = Outcome(job, "failed", reason)
         self.outcomes.append(outcome)
         self._report(job, outcome.status, outcome.reason)
