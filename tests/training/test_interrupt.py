@@ -50,7 +50,7 @@ def ignored(number: int) -> Iterator[None]:
 
 
 @contextmanager
-def heard(number: int) -> Iterator[None]:
+def as_in_a_terminal(number: int) -> Iterator[None]:
     """As in a terminal, however these tests were started; afterwards nothing has changed."""
     usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
     before = signal.signal(number, usual)
@@ -133,7 +133,7 @@ def test_under_nohup_it_goes_on_and_still_hears_ctrl_c(tiny: Make) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_signal_is_raised(number: signal.Signals) -> None:
     with (
-        heard(number),
+        as_in_a_terminal(number),
         RaisedSignals(),
         pytest.raises(SignalInterrupt, match=number.name) as stopped,
     ):
