@@ -8,6 +8,7 @@ from sgrl.experiments import paper
 from sgrl.experiments.budgets import PAPER
 from sgrl.experiments.catalogue import EXPERIMENTS
 from sgrl.models.methods import method_title
+from sgrl.morphology import get_collection
 
 from .fabricated import request
 
@@ -34,6 +35,21 @@ def test_some_numbers() -> None:
     assert paper.ORIENTATION["swat", full, full, "180° at 500k"] == (120.5, 178.5)
     assert paper.ORIENTATION["set", full, full, "random"] == (4902.8, 62.9)
     assert paper.BIAS["monolithic+hn", full, full, "180°"] == (-3.2, 0.7)
+
+
+def test_what_a_policy_is_to_be_compared_with() -> None:
+    walkers, all_bodies = (get_collection(name).train for name in ("3d_walker++", "3d_cwhh++"))
+    held_out = "3d_walker_6_right_foot"
+    assert paper.paper_return("set", walkers, held_out) == (431.3, 146.2)
+    images = [f"{name}_mirrored" for name in walkers[:2]]
+    assert paper.paper_return("set", [*walkers, *images], held_out) == (431.3, 146.2)
+    assert paper.paper_return("set", all_bodies, held_out) == (243.7, 32.3)
+    assert paper.paper_return("set", [paper.CHEETAH], paper.CHEETAH) == (14987.9, 710.7)
+    # Nothing else of the paper is the same.
+    assert paper.paper_return("set", walkers[:3], held_out) is None
+    assert paper.paper_return("ppo", walkers, held_out) is None
+    assert paper.paper_return("set", walkers, walkers[0]) is None
+    assert paper.paper_return("set", all_bodies, paper.CHEETAH) is None
 
 
 def test_titles_are_of_methods() -> None:

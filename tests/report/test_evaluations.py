@@ -19,7 +19,7 @@ from tests.report.made import HOPPERS, made_run
 
 def evaluate(record: RunRecord, number: int, *returns: float, policy: str = "set") -> None:
     episodes = tuple(
-        Episode(i, total, 10, 1.0, 0, 5.0, i == 0, False) for i, total in enumerate(returns)
+        Episode(i, total, 10, 1.0, 0, 5.0, i == 0, False, 2.0) for i, total in enumerate(returns)
     )
     write_results(
         [BodyResult(policy, HOPPERS[1], "v1", episodes)],
@@ -53,8 +53,9 @@ def test_evaluations_are_the_newest_of_each_seed(tmp_path: Path) -> None:
         "return": "16.0 ± 1.00",
         "length": "10.0 ± 0.00",
         "speed (m/s)": "1.00 ± 0.00",
+        "gained (m)": "2.00 ± 0.00",
         "targets": "0.00 ± 0.00",
-        "fell": "75%",
+        "lasts": "25%",
         "random": f"{reference_return('random', [HOPPERS[1]], 'v1'):,.1f}",
         "specialist": f"{reference_return('specialist', [HOPPERS[1]], 'v1'):,.1f}",
     }

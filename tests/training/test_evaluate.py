@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 import sgrl
+from sgrl.cli.eval import eval_command
 from sgrl.envs import locomotion
 from sgrl.envs.task import Variant
 from sgrl.morphology import Morphology, digest, get_body, mirror_of
@@ -21,7 +22,6 @@ from sgrl.training.evaluate import (
     EVALUATION_SEEDS,
     MAX_EPISODES,
     MAX_SEED,
-    eval_command,
     evaluate,
     evaluation_seeds,
 )
@@ -57,6 +57,7 @@ def by_hand(body: str, seed: int, variant: Variant, yaw: float | None, limit: in
                 distance=info["distance"],
                 fell=terminated,
                 diverged=False,
+                gained=sum(speeds) * get_body(body).dt,
             )
 
 
@@ -73,6 +74,17 @@ def test_episodes_are_those_of_the_single_environment(
     assert (result.body, result.variant) == (body, variant)
     seeds = evaluation_seeds(3, 6)
     assert result.episodes == tuple(by_hand(body, seed, variant, yaw, limit) for seed in seeds)
+
+
+@pytest.mark.parametrize("variant", ["v1", "v2"])
+def test_gained_is_what_is_missing_of_the_distance_at_the_start(variant: Variant) -> None:
+    (result,) = evaluate(Wave(), WALKER, variant=variant, episodes=4, seed=3)
+    env = sgrl.make_env(WALKER, variant=variant)
+    for episode in result.episodes:
+        assert episode.targets == 0
+        _, info = env.reset(seed=episode.seed)
+        assert episode.gained == pytest.approx(info["distance"] - episode.distance, abs=1e-6)
+    assert len({round(episode.gained, 3) for episode in result.episodes}) == 4
 
 
 def test_a_copy_counts_with_its_first_episode_only() -> None:
@@ -207,6 +219,30 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     again = eval_command(run.path, (HOPPER,), **both, threads=2)
     assert again == run.path / "evaluations" / "002"
     assert (again / "episodes.csv").read_bytes() == (first / "episodes.csv").read_bytes()
+
+
+def test_far_and_near_targets_have_rows_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, _ = untrained_run(tmp_path)
+    folder = eval_command(run.path, (HOPPER, WALKER), episodes=2, variant="mixed", threads=1)
+    rows = json.loads((folder / "summary.json").read_text())["results"]
+    expected = [(body, variant) for variant in ("v1", "v2") for body in (HOPPER, WALKER)]
+    assert [(row["body"], row["variant"]) for row in rows] == expected
+    header, _, *lines = capsys.readouterr().out.splitlines()
+    titles = [title.strip() for title in header.strip("|").split("|")]
+    table = [
+        dict(zip(titles, (cell.strip() for cell in line.strip("|").split("|")), strict=True))
+        for line in lines
+        if line.startswith("| set")
+    ]
+    assert [line["variant"] for line in table] == ["v1"] * 3 + ["v2"] * 3
+    # Of one that was not trained: it falls where it stands, and there is no paper's number.
+    assert [line["weak"] for line in table] == ["falls", "falls", "2 of 2"] * 2
+    assert [line["targets"] for line in table] == [""] * 3 + ["0.00 ± 0.00"] * 2 + ["0.00"]
+    assert all(abs(float(line["gained (m)"].split()[0])) < 2 for line in table)
+    assert "paper" not in titles
+    assert "distance (m)" not in titles
 
 
 def test_the_command_disturbs_and_records_with_what(tmp_path: Path) -> None:

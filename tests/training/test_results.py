@@ -5,18 +5,28 @@ from __future__ import annotations
 import csv
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from sgrl.training.results import BodyResult, Episode, format_table, write_results
+from sgrl.files import SafeFolder
+from sgrl.training.references import reference_return
+from sgrl.training.results import (
+    BodyResult,
+    Episode,
+    find_weakness,
+    format_table,
+    read_summary,
+    write_results,
+)
 
 from .untrained import HOPPER, WALKER
 
 
 def result_of(*rewards: float, policy: str = "a", body: str = HOPPER) -> BodyResult:
     episodes = (
-        Episode(i, reward, 10 * (i + 1), 0.5, i, 3.0, i == 0, False)
+        Episode(i, reward, 10 * (i + 1), 0.5, i, 3.0, i == 0, False, 2.0 * i)
         for i, reward in enumerate(rewards)
     )
     return BodyResult(policy, body, "v1", tuple(episodes))
@@ -70,4 +80,46 @@ def test_the_table_says_mean_and_error() -> None:
         ["a", "mean of 2", "v1", "4", "1,001.0"],
         ["b", HOPPER, "v1", "1", "5.00"],
     ]
-    assert [row[-1] for row in cells] == ["50%", "50%", "50%", "100%"]
+    titles = [cell.strip() for cell in header.strip("|").split("|")]
+    columns = {title: [row[i] for row in cells] for i, title in enumerate(titles)}
+    assert columns["lasts"] == ["50%", "50%", "50%", "0%"]
+    assert columns["gained (m)"] == ["1.00 ± 1.00", "1.00 ± 1.00", "1.00", "0.00"]
+    assert columns["weak"] == ["falls", "falls", "2 of 2", "falls"]
+    assert "targets" not in columns, "far ones are not reached"
+
+
+def test_the_specialist_and_the_paper_stand_beside_the_return() -> None:
+    full = "3d_hopper_5_full"
+    specialist = reference_return("specialist", [full], "v1")
+    assert specialist is not None
+    lasting = [
+        replace(episode, fell=False, total_reward=share * specialist)
+        for share in (0.7, 0.79)
+        for episode in result_of(1.0, 2.0).episodes
+    ]
+    behind = BodyResult("a", full, "v1", tuple(lasting))
+    assert (behind.lasted, behind.weakness) == (1.0, "behind")
+    near = BodyResult("a", full, "v2", tuple(lasting))
+    header, _, *lines = format_table([behind, near], {full: (5.0, 1.0)}).splitlines()
+    titles = [title.strip() for title in header.strip("|").split("|")]
+    far = dict(zip(titles, (cell.strip() for cell in lines[0].strip("|").split("|")), strict=True))
+    assert far["specialist"] == f"{specialist:,.1f}"
+    assert (far["paper"], far["weak"]) == ("5.00 ± 1.00", "behind")
+    assert lines[1].count("5.00 ± 1.00") == 0, "the paper tried far targets"
+
+
+def test_weakness_is_falling_first() -> None:
+    assert find_weakness(0.79, 100.0, 100.0) == "falls"
+    assert find_weakness(0.8, 74.0, 100.0) == "behind"
+    assert find_weakness(0.8, 75.0, 100.0) == ""
+    assert find_weakness(1.0, 1.0, None) == ""
+
+
+def test_a_summary_of_before_has_no_metres_gained(tmp_path: Path) -> None:
+    write_results([result_of(1.0, 2.0)], tmp_path / "old")
+    file = tmp_path / "old" / "summary.json"
+    written = json.loads(file.read_text())
+    for name in ("gained_mean", "gained_se"):
+        del written["results"][0][name]
+    file.write_text(json.dumps(written))
+    assert read_summary(SafeFolder(tmp_path), "old/summary.json") == written

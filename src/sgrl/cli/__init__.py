@@ -11,6 +11,7 @@ from sgrl.cli.certify import certify_command
 from sgrl.cli.completion import completion_command
 from sgrl.cli.distil import distil
 from sgrl.cli.envs import envs_command
+from sgrl.cli.eval import eval_command
 from sgrl.cli.policies import policies_command
 from sgrl.cli.publish import publish_command
 from sgrl.cli.report import report_command
@@ -21,7 +22,6 @@ from sgrl.demo import demo
 from sgrl.experiments.specialists import specialists_command
 from sgrl.markup import plain_lines
 from sgrl.nearest import did_you_mean
-from sgrl.training.evaluate import eval_command
 from sgrl.viewer.commands import replay_command, video_command, view_command
 
 COMMANDS: dict[str, Callable[..., object]] = {

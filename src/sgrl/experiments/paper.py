@@ -3,6 +3,10 @@ three seeds. Its other results stand in figures only."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from sgrl.morphology import COLLECTIONS, MIRRORED
+
 Number = tuple[float, float]
 """Mean and standard error."""
 Key = tuple[str, str, str, str]
@@ -118,3 +122,16 @@ SINGLE_TASK = {
     if bias == "0°"
 }
 """Without a bias these are single-task results; the paper has no others in numbers."""
+
+
+def paper_return(method: str, trained_on: Sequence[str], body: str) -> Number | None:
+    """The paper's return of a method on a body with far targets after training on these bodies.
+
+    Their mirror images, which the paper does not have, make no difference.
+    """
+    names = {name.removesuffix(MIRRORED) for name in trained_on}
+    tasks = [name for name, collection in COLLECTIONS.items() if set(collection.train) == names]
+    if len(names) == 1:
+        tasks += names
+    known = ZERO_SHOT | SINGLE_TASK
+    return known.get((method, tasks[0], body, "")) if tasks else None

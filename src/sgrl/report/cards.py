@@ -41,10 +41,10 @@ class PolicyRecord:
                 "episodes": episodes,
                 **{
                     f"{name}_{suffix}": row.get(name if suffix == "mean" else f"{name}_se")
-                    for name in ("total_reward", "length", "speed", "targets")
+                    for name in ("total_reward", "length", "speed", "gained", "targets")
                     for suffix in ("mean", "se")
                 },
-                "fell": row.get("fell"),
+                "fell": None if row.get("lasted") is None else 1.0 - row["lasted"],
             }
             for row in self.card["results"]
         ]

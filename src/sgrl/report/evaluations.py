@@ -18,7 +18,7 @@ from sgrl.training.results import format_mean
 
 Result = dict[str, Any]
 """A line of an evaluation's summary."""
-STATISTICS = ("total_reward", "length", "speed", "targets")
+STATISTICS = ("total_reward", "length", "speed", "gained", "targets")
 
 
 class Case(NamedTuple):
@@ -54,7 +54,7 @@ def evaluations_table(
             str(len(results)),
             str(sum(result["episodes"] for result in results)),
             *(_over_seeds(results, name) for name in STATISTICS),
-            _show_share([result["fell"] for result in results]),
+            _show_lasting([result["fell"] for result in results]),
             *_show_references(case),
         )
         for case, results in sorted(
@@ -62,14 +62,15 @@ def evaluations_table(
         )
     ]
     words = ("method", "trained on", "body", "seen", "task", "start")
-    numbers = ("seeds", "episodes", "return", "length", "speed (m/s)", "targets", "fell")
+    numbers = ("seeds", "episodes", "return", "length", "speed (m/s)", "gained (m)", "targets")
     references = ("random", "specialist")
     said = (
         "The newest evaluation of each run and policy, without exploration. Mean ± standard error "
         "over seeds; of a single seed, over its episodes. Beside it the return of random actions "
-        "and of the body's specialist, the best that was learned on the body alone, where known."
+        "and of the body's specialist, the best of any run of the project on it, where known. "
+        "Gained are metres nearer to the targets; lasts, the share of episodes of all steps."
     )
-    titles = (*words, *numbers, *references)
+    titles = (*words, *numbers, "lasts", *references)
     return Html(html_table(titles, rows, left=len(words)) + note(said))
 
 
@@ -95,8 +96,8 @@ def _newest(
     return newest
 
 
-def _show_share(shares: Sequence[float | None]) -> str:
-    known = [share for share in shares if share is not None]
+def _show_lasting(fell: Sequence[float | None]) -> str:
+    known = [1.0 - share for share in fell if share is not None]
     return f"{fmean(known):.0%}" if known else NOTHING
 
 
@@ -109,7 +110,12 @@ def _show_references(case: Case) -> Iterator[str]:
 
 
 def _over_seeds(results: Sequence[Result], name: str) -> str:
-    if len(results) > 1:
-        return show_mean([result[f"{name}_mean"] for result in results])
+    """Nothing for a statistic that one of them, of an earlier version, does not have."""
+    means = [result.get(f"{name}_mean") for result in results]
+    known = [mean for mean in means if mean is not None]
+    if len(known) < len(means):
+        return NOTHING
+    if len(known) > 1:
+        return show_mean(known)
     error = results[0][f"{name}_se"]
-    return format_mean(results[0][f"{name}_mean"], math.nan if error is None else error)
+    return format_mean(known[0], math.nan if error is None else error)

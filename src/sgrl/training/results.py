@@ -17,9 +17,14 @@ from numpy.typing import NDArray
 from sgrl.envs.task import Variant
 from sgrl.files import SafeFolder, writable, write_csv
 from sgrl.markup import markdown_table
+from sgrl.training.references import reference_return
 
-STATISTICS = ("total_reward", "length", "speed", "targets", "distance")
+STATISTICS = ("total_reward", "length", "speed", "targets", "distance", "gained")
 """The fields of an `Episode` that are averaged."""
+LASTING = 0.8
+"""Share of episodes that last, from which on a body counts as one that stays up."""
+KEEPING_UP = 0.75
+"""Share of the specialist's return, from which on a body counts as one that is mastered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,8 @@ class Episode:
     """Ended by the body's state, not by the time limit."""
     diverged: bool
     """Ended because the simulation blew up."""
+    gained: float = math.nan
+    """Metres nearer to the targets, each until it was reached; results before 0.2 do not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,21 @@ class BodyResult:
             return math.nan
         return float(values.std(ddof=1) / math.sqrt(len(values)))
 
+    @property
+    def lasted(self) -> float:
+        """The share of episodes that went on to the time limit."""
+        return 1.0 - self.mean("fell")
+
+    @property
+    def specialist(self) -> float | None:
+        """The return of the body's specialist, where there is one (see `references`)."""
+        return reference_return("specialist", [self.body], self.variant)
+
+    @property
+    def weakness(self) -> str:
+        """Why the policy does badly on this body, in a word; empty if it does not."""
+        return find_weakness(self.lasted, self.mean("total_reward"), self.specialist)
+
     def summary(self) -> dict[str, str | int | float]:
         """A row of `summary.csv`."""
         row: dict[str, str | int | float] = {
@@ -78,6 +100,14 @@ class BodyResult:
 
     def _values(self, statistic: str) -> NDArray[np.float64]:
         return np.array([getattr(episode, statistic) for episode in self.episodes], np.float64)
+
+
+def find_weakness(lasted: float, total_reward: float, specialist: float | None) -> str:
+    """`falls` where less than `LASTING` of the episodes last, `behind` where the return is less
+    than `KEEPING_UP` of the specialist's, else nothing."""
+    if lasted < LASTING:
+        return "falls"
+    return "behind" if specialist is not None and total_reward < KEEPING_UP * specialist else ""
 
 
 def write_results(
@@ -132,11 +162,13 @@ def _check_row(row: Any) -> None:
     for key in ("policy", "body", "variant"):
         if not isinstance(row[key], str):
             raise ValueError(f"{key} is {row[key]!r}")
-    numbers = ["episodes", "fell", "diverged", *(f"{name}_mean" for name in STATISTICS)]
+    # Of results before 0.2 it is not known what was gained.
+    known = [name for name in STATISTICS if name != "gained" or row.get("gained_mean") is not None]
+    numbers = ["episodes", "fell", "diverged", *(f"{name}_mean" for name in known)]
     for key in numbers:
         if not _is_number(row[key]):
             raise ValueError(f"{key} is {row[key]!r}")
-    for key in (f"{name}_se" for name in STATISTICS):
+    for key in (f"{name}_se" for name in known):
         if row[key] is not None and not _is_number(row[key]):
             raise ValueError(f"{key} is {row[key]!r}")
 
@@ -145,29 +177,63 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and math.isfinite(value)
 
 
-def format_table(results: Sequence[BodyResult]) -> str:
-    """A Markdown table: a line per body, each cell a mean and its standard error.
+def format_table(
+    results: Sequence[BodyResult], paper: Mapping[str, tuple[float, float]] | None = None
+) -> str:
+    """A Markdown table: a line per body and variant, each cell a mean and its standard error.
 
-    Where a policy has several bodies, a last line gives the mean over them.
+    Beside the return stands that of the body's specialist and the paper's (`paper`, by body; it
+    tried far targets only) where there is one. A last line of each policy and variant gives the
+    means over bodies. Columns that would be empty are left out.
     """
-    titles = ("return", "length", "speed (m/s)", "targets", "distance (m)", "fell")
-    lines: list[tuple[str, ...]] = []
-    for policy in dict.fromkeys(result.policy for result in results):
-        own = [result for result in results if result.policy == policy]
-        for result in own:
-            cells = [
-                format_mean(result.mean(name), result.standard_error(name)) for name in STATISTICS
-            ]
-            fell = f"{result.mean('fell'):.0%}"
-            about = (policy, result.body, result.variant, str(len(result.episodes)))
-            lines.append((*about, *cells, fell))
+    lines: list[dict[str, str]] = []
+    for policy, variant in dict.fromkeys((one.policy, one.variant) for one in results):
+        own = [one for one in results if (one.policy, one.variant) == (policy, variant)]
+        for one in own:
+            number = (paper or {}).get(one.body) if variant == "v1" else None
+            lines.append(
+                {
+                    "policy": policy,
+                    "body": one.body,
+                    "variant": variant,
+                    "episodes": str(len(one.episodes)),
+                    "return": _cell(one, "total_reward"),
+                    "specialist": "" if one.specialist is None else _number(one.specialist),
+                    "paper": "" if number is None else format_mean(*number),
+                    "lasts": f"{one.lasted:.0%}",
+                    "length": _cell(one, "length"),
+                    "speed (m/s)": _cell(one, "speed"),
+                    "gained (m)": _cell(one, "gained"),
+                    "targets": "" if variant == "v1" else _cell(one, "targets"),
+                    "weak": one.weakness,
+                }
+            )
         if len(own) > 1:
-            means = [fmean(result.mean(name) for result in own) for name in STATISTICS]
-            fell = f"{fmean(result.mean('fell') for result in own):.0%}"
-            total = str(sum(len(result.episodes) for result in own))
-            about = (policy, f"mean of {len(own)}", own[0].variant, total)
-            lines.append((*about, *map(_number, means), fell))
-    return markdown_table(("policy", "body", "variant", "episodes", *titles), lines, left=3)
+            means = {name: _number(fmean(one.mean(name) for one in own)) for name in STATISTICS}
+            weak = sum(bool(one.weakness) for one in own)
+            lines.append(
+                {
+                    "policy": policy,
+                    "body": f"mean of {len(own)}",
+                    "variant": variant,
+                    "episodes": str(sum(len(one.episodes) for one in own)),
+                    "return": means["total_reward"],
+                    "specialist": "",
+                    "paper": "",
+                    "lasts": f"{fmean(one.lasted for one in own):.0%}",
+                    "length": means["length"],
+                    "speed (m/s)": means["speed"],
+                    "gained (m)": means["gained"],
+                    "targets": "" if variant == "v1" else means["targets"],
+                    "weak": f"{weak} of {len(own)}" if weak else "",
+                }
+            )
+    titles = [title for title in lines[0] if any(line[title] for line in lines)]
+    return markdown_table(titles, [[line[title] for title in titles] for line in lines], left=3)
+
+
+def _cell(result: BodyResult, statistic: str) -> str:
+    return format_mean(result.mean(statistic), result.standard_error(statistic))
 
 
 def format_mean(mean: float, error: float) -> str:
