@@ -6,11 +6,9 @@ settings.md and cli.md from the command line.
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import inspect
 import json
-import textwrap
 import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,10 +20,11 @@ import tyro
 from sgrl.algorithms.registry import ALGORITHMS
 from sgrl.cli import COMMANDS, OWN_OPTIONS
 from sgrl.experiments.paper import ZERO_SHOT
-from sgrl.setting import setting_of
+from sgrl.setting import setting_of, texts_of
 from sgrl.training.published import list_published
 from sgrl.training.results import format_mean
 from sgrl.training.settings import TrainSettings
+from sgrl.training.train_options import TrainOptions
 
 DOCS = Path(__file__).parent
 DATA = DOCS / "results" / "data"
@@ -67,6 +66,9 @@ commands and options.
 | command | what it does |
 | --- | --- |
 """
+OWN = """\
+`--help` shows the options that most need, `--help all` all of them and `--help` with the name of an
+algorithm its own. They are the [settings](settings.md) of a training, and:"""
 
 
 def policies_page() -> str:
@@ -156,7 +158,7 @@ def _fields(config: Any, prefix: str) -> Iterator[str]:
     """A table of the settings of a dataclass."""
     yield "| option | default | bounds | meaning |"
     yield "| --- | --- | --- | --- |"
-    texts = _texts_of_fields(config)
+    texts = texts_of(config)
     for field in dataclasses.fields(config):
         if field.name in ("config", "network"):
             continue
@@ -168,21 +170,6 @@ def _fields(config: Any, prefix: str) -> Iterator[str]:
 
 def _shown(value: Any) -> str:
     return f"{value:_}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-
-
-def _texts_of_fields(config: type) -> dict[str, str]:
-    """The string below each field of a class, on one line."""
-    (body,) = ast.parse(textwrap.dedent(inspect.getsource(config))).body
-    assert isinstance(body, ast.ClassDef)
-    texts = {}
-    for node, following in zip(body.body, body.body[1:], strict=False):
-        match node, following:
-            case (
-                ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str(text))),
-            ):
-                texts[name] = " ".join(text.split())
-    return texts
 
 
 def cli_page() -> str:
@@ -205,7 +192,11 @@ def _command(name: str, command: Callable[..., object]) -> Iterator[str]:
     if parsed.long_description:
         yield from ("", parsed.long_description)
     if name in OWN_OPTIONS:
-        yield from ("", "Its options are the [settings](settings.md) of a training.")
+        yield from ("", OWN)
+        yield from ("", "| option | meaning |", "| --- | --- |")
+        for option, text in texts_of(TrainOptions).items():
+            if name == "train" or option != "recipe":
+                yield f"| `--{option}` | {text} |"
         return
     texts = {one.arg_name: " ".join((one.description or "").split()) for one in parsed.params}
     parameters = inspect.signature(command).parameters

@@ -56,13 +56,14 @@ def assert_one_line_error(
         ((), ("envs", "certify", "train", "eval", "demo")),
         (("envs",), ("--gallery",)),
         (("certify",), ("--methods", "--bodies", "--preset")),
-        (("train",), ("--method", "--bodies", "--steps", "--resume", "--td3.gamma")),
+        (("train",), ("--method", "--bodies", "--steps", "--resume", "--help all")),
+        (("train", "--help", "td3"), ("--td3.gamma",)),
         (("eval",), ("--bodies", "--episodes", "--variant")),
         (("demo",), ("--out", "--seconds", "--minutes", "--body")),
     ],
 )
 def test_help(tmp_path: Path, command: tuple[str, ...], words: tuple[str, ...]) -> None:
-    done = sgrl(*command, "--help", cwd=tmp_path)
+    done = sgrl(*command, *([] if "--help" in command else ["--help"]), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "usage: sgrl" in done.stdout
     for word in words:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import re
+import typing
 from collections.abc import Callable, Sequence
 from typing import Annotated, TypeVar
 
@@ -48,7 +52,23 @@ def read_options(
 ) -> T:
     """Call a function or a class with what the arguments say, which are checked against its types;
     wrong ones end the process with a message."""
+    if inspect.isfunction(target):
+        target = _with_whole_paragraphs(target)
     result: T = tyro.cli(
         target, prog=prog, args=arguments, description=description, registry=REGISTRY
     )
     return result
+
+
+def _with_whole_paragraphs(command: Callable[..., T]) -> Callable[..., T]:
+    """The same function, with the text of each argument on one line: tyro keeps line breaks."""
+
+    @functools.wraps(command)
+    def called(*values: object, **named: object) -> T:
+        return command(*values, **named)
+
+    del called.__wrapped__  # whose text tyro would read
+    called.__annotations__ = typing.get_type_hints(command, include_extras=True)
+    called.__signature__ = inspect.signature(command)  # type: ignore[attr-defined]
+    called.__doc__ = re.sub(r"\n {12}", " ", command.__doc__ or "")
+    return called

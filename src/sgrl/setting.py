@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import inspect
 import math
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -106,6 +109,21 @@ def setting_of(field: dataclasses.Field[Any]) -> Setting:
 def settings_of(config: Any) -> dict[str, Setting]:
     """What is known of each field of a settings dataclass or of a value of one, by field name."""
     return {field.name: setting_of(field) for field in dataclasses.fields(config)}
+
+
+def texts_of(config: type) -> dict[str, str]:
+    """The string below each field of a class, on one line."""
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(config))).body
+    assert isinstance(body, ast.ClassDef)
+    texts = {}
+    for node, following in zip(body.body, body.body[1:], strict=False):
+        match node, following:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                texts[name] = " ".join(text.split())
+    return texts
 
 
 def check_bounds(config: Any, prefix: str = "") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -83,6 +84,10 @@ def main() -> None:
             OWN_OPTIONS[name](arguments)
         else:
             read_options(COMMANDS[name], f"sgrl {name}", arguments)
+    except BrokenPipeError:
+        # Who reads the output has seen enough; what is left of it must not fail once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(128 + signal.SIGPIPE) from None
     except (ValueError, OSError, RuntimeError) as error:
         # What the user can mend: one line that says how, not a traceback.
         raise SystemExit(f"sgrl: {plain_lines(str(error))}") from None

@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 
 import tyro
 
+from sgrl.algorithms.registry import ALGORITHMS
 from sgrl.command_line import REGISTRY
+from sgrl.training.train_options import DEFAULTS, options_class
 
 
 def completion_command(
@@ -18,12 +20,9 @@ def completion_command(
         shell: Shell to print it for.
     """
     from sgrl.cli import COMMANDS, OWN_OPTIONS
-    from sgrl.training.settings import TrainSettings
 
-    commands = {
-        name: TrainSettings if name in OWN_OPTIONS else command
-        for name, command in COMMANDS.items()
-    }
+    options = options_class(tuple(ALGORITHMS.values()), DEFAULTS)
+    commands = COMMANDS | dict.fromkeys(OWN_OPTIONS, options)
     tyro.extras.subcommand_cli_from_dict(
         commands, prog="sgrl", args=["--tyro-print-completion", shell], registry=REGISTRY
     )

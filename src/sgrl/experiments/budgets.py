@@ -11,6 +11,7 @@ from sgrl.algorithms.td3_config import TD3Config
 from sgrl.envs.task import MAX_EPISODE_STEPS
 from sgrl.morphology.table import COLLECTIONS
 from sgrl.nearest import did_you_mean
+from sgrl.training.recipes import RECIPES
 from sgrl.training.settings import TrainSettings
 
 
@@ -102,6 +103,7 @@ LAPTOP = Budget(
     configs={"td3": TD3Config(buffer_size=1_000_000)},
 )
 
+PAPER_RECIPE = RECIPES["paper"]
 PAPER = Budget(
     name="paper",
     about=(
@@ -109,14 +111,14 @@ PAPER = Budget(
         "paper, which does not state the others: 5 million for one body, 10 million for a "
         "collection, 5 million for fine-tuning"
     ),
-    algorithm="td3",
+    algorithm=PAPER_RECIPE.settings.algorithm,
     seeds=3,
     episodes=100,
     episode_steps=MAX_EPISODE_STEPS,
-    body=Length(5_000_000),
-    collection=Length(10_000_000),
+    body=Length(PAPER_RECIPE.body_steps),
+    collection=Length(PAPER_RECIPE.collection_steps),
     fine_tuning=Length(5_000_000),
-    common=TrainSettings(preset="paper"),
+    common=PAPER_RECIPE.settings,
 )
 
 BUDGETS = {budget.name: budget for budget in (SMOKE, LAPTOP, PAPER)}

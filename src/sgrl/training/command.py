@@ -1,66 +1,94 @@
-"""`sgrl train`: the options, and a training with its messages and exit codes.
+"""`sgrl train`: from its options to settings, and a training with its messages and exit codes.
 
-Reading options and printing help need no torch.
+Reading options and printing help need no torch, but for the settings of a recorded run.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import signal
-from collections.abc import Sequence
-from dataclasses import dataclass, field, make_dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
-
-import tyro
+from typing import Any
 
 from sgrl.algorithms.registry import ALGORITHMS, algorithm_named
 from sgrl.command_line import read_options
 from sgrl.markup import plain_lines
-from sgrl.models.plugins import TRUST, TrustOption
+from sgrl.models.plugins import TRUST
+from sgrl.training.recipes import Recipe, recipe_named, recorded_settings
 from sgrl.training.settings import TrainSettings
-
-
-@dataclass(frozen=True)
-class _Options:
-    """What `sgrl train` is told beside the settings of an algorithm."""
-
-    settings: Annotated[TrainSettings, tyro.conf.arg(name="")] = field(
-        default_factory=TrainSettings
-    )
-    trust: TrustOption = ()
+from sgrl.training.train_help import asks_for_help, print_help
+from sgrl.training.train_options import DEFAULTS, option_values, options_class
 
 
 def parse_settings(
-    arguments: Sequence[str], description: str | None = None, prog: str = "sgrl train"
+    arguments: Sequence[str],
+    description: str | None = None,
+    prog: str = "sgrl train",
+    defaults: TrainSettings = DEFAULTS,
+    left_out: Sequence[str] = (),
 ) -> TrainSettings:
-    """Settings from the options of `sgrl train`.
+    """Settings from the options of `sgrl train`, or of a command with other defaults.
 
-    ValueError for options of an algorithm other than the one that learns. The modules that the
-    user names in them are trusted.
+    `left_out` are options that the command does not have; without `algorithm` it has that of the
+    defaults alone. ValueError for options of an algorithm other than the one that learns. The
+    modules that the user names are trusted, those that only a recorded run names are not.
     """
-    algorithms = option_values(arguments, "--algorithm")
-    TRUST.add_named(algorithms)
+    named = option_values(arguments, "--algorithm")
+    TRUST.add(option_values(arguments, "--trust"))
+    TRUST.add_named((*named, *option_values(arguments, "--method")))
+    if asks_for_help(arguments):
+        print_help(arguments, prog, description, defaults, left_out)
+        raise SystemExit(0)
+    for option in left_out:
+        if option_values(arguments, f"--{option}"):
+            raise ValueError(f"--{option} is an option of sgrl train, not of {prog}")
+    recipe, base = _beginning(arguments, defaults)
+    alone = "algorithm" in left_out
+    algorithm = defaults.algorithm if alone else (named or [base.algorithm])[-1]
+    if algorithm != base.algorithm:
+        base = replace(base, algorithm=algorithm, config=None)
     rows = {row.options: row for row in ALGORITHMS.values()}
-    for name in algorithms:
-        if ":" in name:
-            TRUST.add(option_values(arguments, "--trust"))
-            rows.setdefault(algorithm_named(name).options, algorithm_named(name))
-    configs = {options: row.config_class() for options, row in rows.items()}
-    fields = [(name, config, field(default_factory=config)) for name, config in configs.items()]
-    options = make_dataclass("Options", fields, bases=(_Options,), frozen=True)
-    parsed: Any = read_options(options, prog, arguments, description)
+    if alone or ":" in algorithm:
+        own = algorithm_named(algorithm)
+        rows = {own.options: own} if alone else rows | {own.options: own}
+    options = options_class(tuple(rows.values()), base)
+    parsed, before = read_options(options, prog, arguments, description), options()
     TRUST.add(parsed.trust)
-    TRUST.add_named((parsed.settings.method,))
-    read = {name: getattr(parsed, name) for name in configs}
-    given = {name: config for name, config in read.items() if config != configs[name]()}
-    return _with_config(parsed.settings, given, {name: row.name for name, row in rows.items()})
+    settings = parsed.settings
+    if (settings.method, settings.preset) == (base.method, base.preset):
+        settings = replace(settings, network=base.network)
+    told = {name: getattr(parsed, name) for name in rows}
+    given = {name: one for name, one in told.items() if one != getattr(before, name)}
+    names = {name: row.name for name, row in rows.items()}
+    settings = _with_config(replace(settings, config=base.config), given, names)
+    return settings if recipe is None else recipe.with_steps(settings)
+
+
+def _beginning(
+    arguments: Sequence[str], defaults: TrainSettings
+) -> tuple[Recipe | None, TrainSettings]:
+    """What the options are put on top of, and the recipe if that is one."""
+    recipes, recorded = (option_values(arguments, name) for name in ("--recipe", "--config"))
+    if recipes and recorded:
+        raise ValueError("--recipe and --config both say what to begin with: give one of them")
+    if (recipes or recorded) and option_values(arguments, "--resume"):
+        option = "--recipe" if recipes else "--config"
+        raise ValueError(
+            f"a resumed run keeps its settings: leave {option} out, or start a new run without "
+            "--resume"
+        )
+    if recipes:
+        recipe = recipe_named(recipes[-1])
+        return recipe, recipe.settings
+    return None, recorded_settings(Path(recorded[-1])) if recorded else defaults
 
 
 def _with_config(
-    settings: TrainSettings, given: dict[str, Any], names: dict[str, str]
+    settings: TrainSettings, given: Mapping[str, Any], names: Mapping[str, str]
 ) -> TrainSettings:
-    """Settings with the one config that is not at its defaults, if it is their algorithm's.
+    """Settings with the one config that was given on the command line, if it is their algorithm's.
 
     A run that is resumed has an algorithm already: that one compares it to what was recorded.
     """
@@ -76,17 +104,7 @@ def _with_config(
             if getattr(config, one.name) != getattr(default, one.name)
         )
         raise ValueError(f"{changed}: only with --algorithm {names[name]}, not {own}")
-    return replace(settings, config=next(iter(given.values()), None))
-
-
-def option_values(arguments: Sequence[str], name: str) -> list[str]:
-    """Values that are given for an option, before anything is known of the others."""
-    values = [
-        argument.partition("=")[2] if "=" in argument else following
-        for argument, following in zip(arguments, [*arguments, ""][1:], strict=True)
-        if argument.partition("=")[0] == name
-    ]
-    return [value for value in values if value and not value.startswith("-")]
+    return replace(settings, config=next(iter(given.values()), settings.config))
 
 
 def train_command(settings: TrainSettings) -> Path:

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
 
-from sgrl.training.command import option_values, parse_settings
+from sgrl.training.command import parse_settings
 from sgrl.training.place import split_place
 from sgrl.training.run import find_run
 from sgrl.training.settings import TrainSettings
+from sgrl.training.train_help import asks_for_help
+from sgrl.training.train_options import option_values
 
-DEFAULTS = {"--method": "set", "--preset": "many", "--variant": "mixed"}
+DEFAULTS = TrainSettings(algorithm="distil", method="set", preset="many", variant="mixed")
+LEFT_OUT = ("algorithm", "recipe")
 
 
 def parse_distillation(arguments: Sequence[str], description: str | None = None) -> TrainSettings:
@@ -21,19 +24,16 @@ def parse_distillation(arguments: Sequence[str], description: str | None = None)
     """
     runs = list(takewhile(lambda word: not word.startswith("-"), arguments))
     options = list(arguments[len(runs) :])
-    if {"-h", "--help"} & set(options):
-        return parse_settings(["--algorithm", "distil", "--help"], description, prog="sgrl distil")
-    if not runs:
-        raise ValueError("name the runs or policies to learn from: sgrl distil RUN RUN ...")
     given = {word.partition("=")[0] for word in options}
-    for option, value in DEFAULTS.items():
-        if option not in given:
-            options += [option, value]
-    if not given & {"--bodies", "--body"}:
+    if runs:
+        options += ["--distil.teachers", *runs]
+    elif not asks_for_help(arguments) and "--config" not in given:
+        raise ValueError("name the runs or policies to learn from: sgrl distil RUN RUN ...")
+    if runs and not given & {"--bodies", "--body", "--config", "-h", "--help"}:
         folder = Path((option_values(arguments, "--runs") or ["runs"])[-1])
         trained = [
             name for run in runs for name in find_run(split_place(run)[0], folder).settings().bodies
         ]
         options += ["--bodies", *dict.fromkeys(trained)]
-    options += ["--algorithm", "distil", "--distil.teachers", *runs]
-    return parse_settings(options, description, prog="sgrl distil")
+    prog = "sgrl distil RUN [RUN ...]"
+    return parse_settings(options, description, prog, DEFAULTS, LEFT_OUT)

@@ -91,13 +91,13 @@ class Run:
         """Its files, none of which leads out of it."""
         return SafeFolder(self.path)
 
-    def settings(self) -> TrainSettings:
+    def settings(self, name: str = "settings.json") -> TrainSettings:
         """What the run was told, resolved; ValueError if the file is not what was written.
 
         One that has no checksum, as before there was one, is believed.
         """
         try:
-            data, values = self._read_json("settings.json")
+            data, values = self._read_json(name, MOST_BYTES["settings.json"])
             if "sha256" in values:
                 if not isinstance(values["sha256"], dict) or data != seal(values, "settings.json"):
                     raise ValueError(
@@ -107,7 +107,7 @@ class Run:
                 del values["sha256"]
             return settings_from_json(json.dumps(values))
         except ValueError as error:
-            raise ValueError(f"{self.settings_file}: {error}") from None
+            raise ValueError(f"{self.path / name}: {error}") from None
 
     def write_settings(self, settings: TrainSettings) -> None:
         """Record settings, in place of what was recorded."""
@@ -183,9 +183,9 @@ class Run:
     def _write_versions(self, versions: dict[str, Any]) -> None:
         self.files.write("versions.json", json.dumps(versions, indent=2).encode() + b"\n")
 
-    def _read_json(self, name: str) -> tuple[bytes, dict[str, Any]]:
+    def _read_json(self, name: str, most: int | None = None) -> tuple[bytes, dict[str, Any]]:
         """A file and the object in it."""
-        data = self.files.read(name, MOST_BYTES[name]).rstrip(b"\n")
+        data = self.files.read(name, most or MOST_BYTES[name]).rstrip(b"\n")
         try:
             values = json.loads(data)
         except RecursionError:

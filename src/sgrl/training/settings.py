@@ -50,16 +50,16 @@ class TrainSettings:
     yaw: float | None = setting(None, key="yaw", least=-1000.0, most=1000.0)
     """Start every episode turned by so many radians; uniform over the circle if not given."""
     algorithm: str = setting("sac", key="algorithm", before="td3")
-    """What learns: sac; ppo, which needs many more steps and makes them faster; the paper's td3; or
-    your own as module:Class."""
+    """What learns: sac; ppo, by more and faster steps; the paper's td3; or your own as
+    module:Class."""
     steps: int | None = setting(None, key="steps", may_change=True, least=1, most=MOST_STEPS)
     """Transitions to collect in all; the algorithm's number if not given, or when resuming the
     run's own."""
     minutes: float | None = setting(
         None, key="minutes", may_change=True, least=0.0, most=MOST_MINUTES
     )
-    """Stop after so many minutes of training, if the steps are not done before; when resuming
-    those of earlier processes count."""
+    """Stop after so many minutes of training, those before a --resume included, if the steps are
+    not done earlier."""
     seed: int = setting(0, key="seed", least=0, most=MOST_SEED)
     """Of everything random."""
     envs_per_body: int | None = setting(None, key="envs_per_body", least=1, most=MOST_ENVS)
