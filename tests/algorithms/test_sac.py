@@ -261,8 +261,8 @@ def test_a_network_of_one_body_learns_no_image():
 def test_the_config_records_what_families_say():
     bodies = (get_body("3d_humanoid_9_full"), get_body("3d_walker_7_full"))
     config = SACConfig().resolved(Plan(bodies, "set", False, 10_000, 4))
-    assert config.horizon == (0.8, 1.6)
-    assert config.n_step == (1, 3)
+    assert config.horizon == (0.8, 4.0)
+    assert config.n_step == (1, 5)
     assert config.gammas(bodies)[0] == pytest.approx(math.exp(-0.008 / 0.8))
     assert config.buffer_size == 10_008
     one = SACConfig(horizon=3.0).resolved(Plan(bodies, "set", False, 10_000, 4))

@@ -10,7 +10,7 @@ from sgrl.envs import Health, Task, task_for
 from sgrl.morphology import FAMILIES, Family, body_names, family_of, get_body, register_family
 from sgrl.morphology.families import OTHER_COLOR, color_of
 
-HORIZONS = {"hopper": 2.0, "walker": 1.6, "humanoid": 0.8, "cheetah": 2.0}
+HORIZONS = {"hopper": 2.0, "walker": 4.0, "humanoid": 0.8, "cheetah": 2.0}
 SCORES = {"hopper": 2_500, "walker": 4_500, "humanoid": 10_000, "cheetah": 15_000}
 
 

@@ -84,7 +84,7 @@ def test_options_beside_it_count_and_the_rest_follows(tmp_path: Path) -> None:
     run = recorded(tmp_path, TrainSettings(bodies=("3d_walker_7_full",), steps=3000, minutes=2.0))
     config = run.settings().config
     assert config.buffer_size < 4000
-    assert config.horizon == (1.6,)
+    assert config.horizon == (4.0,)
     again = resolved(
         *("--config", run.path, "--steps", "5000", "--seed", "4", "--minutes", "None"),
         *("--body", "3d_humanoid_9_full", "--sac.utd-ratio", "0.5"),

@@ -81,7 +81,7 @@ WALKER = Family(
     body=_BODY,
     task=_task,
     color=(0.25, 0.60, 0.35, 1.0),
-    horizon=1.6,
-    return_steps=3,
+    horizon=4.0,
+    return_steps=5,
     score=4_500.0,
 )
