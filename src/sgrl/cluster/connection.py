@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import logging
 import os
+import secrets
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,24 +51,61 @@ def connected(
         return
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
-        ray.init(
-            address="local",  # not what RAY_ADDRESS says
-            num_cpus=cores,
-            object_store_memory=max(store, STORE_BYTES),
-            include_dashboard=False,
-            **quiet,
-        )
+        with _private():
+            ray.init(
+                address="local",  # not what RAY_ADDRESS says
+                num_cpus=cores,
+                object_store_memory=max(store, STORE_BYTES),
+                include_dashboard=False,
+                **quiet,
+            )
     else:
         check_reachable(address)
         try:
             ray.init(address=address, **quiet)
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, ray.exceptions.AuthenticationError) as error:
             reason = str(error).splitlines()[0]
-            raise ConnectionError(f"cannot join the Ray cluster at {address}: {reason}") from None
+            raise ConnectionError(
+                f"cannot join the Ray cluster at {address}: {reason}; one with a token needs "
+                f"RAY_AUTH_MODE=token and the same RAY_AUTH_TOKEN here"
+            ) from None
     try:
         yield ray
     finally:
         ray.shutdown()
+        _read_token_settings()
+
+
+@contextmanager
+def _private() -> Iterator[None]:
+    """A Ray that is started meanwhile is bound to this machine, and wants a token.
+
+    The token is made for it and lies in no file.
+    """
+    from ray._private import ray_constants
+
+    networked, before = ray_constants.ENABLE_RAY_CLUSTER, dict(os.environ)
+    # Read when Ray is imported, here, and by the processes that it starts.
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    os.environ |= {
+        ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR: "0",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+    }
+    _read_token_settings()
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = networked
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _read_token_settings() -> None:
+    """Let Ray read the environment again, whose token and mode it keeps for the process."""
+    raylet: Any = importlib.import_module("ray._raylet")
+    raylet.Config.initialize("")
+    raylet.AuthenticationTokenLoader.instance().reset_cache()
 
 
 def check_reachable(address: str) -> None:
