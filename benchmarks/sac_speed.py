@@ -66,8 +66,7 @@ def make_ours(
 
     def update(count: int) -> None:
         with global_precision(learner.networks.speed.products):
-            if not learner.networks.is_ready:
-                learner.networks.compile()
+            learner.networks.get_ready()
             for _ in range(count):
                 learner.networks.gradient_step(*learner.sample())
 

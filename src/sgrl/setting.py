@@ -112,17 +112,18 @@ def settings_of(config: Any) -> dict[str, Setting]:
 
 
 def texts_of(config: type) -> dict[str, str]:
-    """The string below each field of a class, on one line."""
-    (body,) = ast.parse(textwrap.dedent(inspect.getsource(config))).body
-    assert isinstance(body, ast.ClassDef)
+    """The string below each field of a dataclass and of those that it inherits from, on one line."""
     texts = {}
-    for node, following in zip(body.body, body.body[1:], strict=False):
-        match node, following:
-            case (
-                ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str(text))),
-            ):
-                texts[name] = " ".join(text.split())
+    for one in filter(dataclasses.is_dataclass, reversed(config.__mro__)):
+        (body,) = ast.parse(textwrap.dedent(inspect.getsource(one))).body
+        assert isinstance(body, ast.ClassDef)
+        for node, following in zip(body.body, body.body[1:], strict=False):
+            match node, following:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ):
+                    texts[name] = " ".join(text.split())
     return texts
 
 

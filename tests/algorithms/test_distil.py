@@ -201,6 +201,33 @@ def test_it_goes_on_to_the_bit() -> None:
         assert torch.equal(value, other.weights()[name]), name
 
 
+def test_where_compiling_fails_updates_are_plain(monkeypatch: Any) -> None:
+    """Also after the bodies' rows are shared out anew; Ctrl-C, which stops the compiler, too, has
+    the update wait for the process that resumes."""
+    calls = []
+
+    def fail(*batch: Any) -> None:
+        calls.append(batch)
+        raise RuntimeError("no such header\nand more")
+
+    monkeypatch.setattr(torch, "compile", lambda plain, dynamic: fail)
+    plain, compiled = (
+        student(source(*BODIES), steps=40, utd_ratio=0.5, compile=how) for how in ("no", "yes")
+    )
+    compiled.load_weights(plain.weights())
+    assert ", compiled updates" in compiled.describe()
+    compiled.due = 1.0
+    compiled.update(lambda report: None, NoClock(), iter([False, True]).__next__)
+    assert (compiled.updates, compiled.due) == (0, 1.0)
+    compiled.due = 0.0
+    with pytest.warns(UserWarning, match="can't be compiled here, .*: no such header$"):
+        _, _, reports = train(compiled, 10)
+    assert len(calls) == 2
+    assert reports == train(plain, 10)[2]
+    assert compiled.rebalanced
+    assert compiled.state_dict()["speed"]["why_plain"] == "compiling failed"
+
+
 def test_labels_are_found_again_in_their_files(tmp_path: Any) -> None:
     rng = np.random.default_rng(0)
     buffer = LabelBuffer(BODIES, 20, folder=tmp_path, slack=4)

@@ -12,7 +12,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from sgrl.algorithms import replay as replay_module
+from sgrl.algorithms import record_ring
 from sgrl.algorithms.replay import Replay
 from sgrl.envs.observation import FEATURES
 from sgrl.morphology import resolve_bodies
@@ -115,7 +115,7 @@ def test_files_grow_as_they_fill(tmp_path):
         replay.add(*numbered([0, 1] * 500, range(1000)))
         replay.flush()
         taken.append(sum(path.stat().st_blocks * 512 for path in tmp_path.iterdir()))
-    thousand = Replay.bytes_needed(BODIES, 1000)
+    thousand = Replay(BODIES, 1000).num_bytes
     assert taken[0] < 20_000
     assert taken[1] == pytest.approx(thousand, rel=0.1)
     assert taken[2] == pytest.approx(2 * thousand, rel=0.1)
@@ -177,32 +177,53 @@ def test_files_or_states_of_another_buffer_are_refused(tmp_path):
         Replay(BODIES, 40, folder=tmp_path)
     # Files that were lost: nothing is there to go back to.
     shutil.rmtree(tmp_path)
-    with pytest.raises(ValueError, match="are missing"):
+    with pytest.raises(ValueError, match="is missing, or newer"):
         Replay(BODIES, 40, folder=tmp_path).load_state_dict(state)
 
 
-def test_more_than_fits_is_refused_with_the_number_that_would(tmp_path, monkeypatch):
-    needed = Replay.bytes_needed(BODIES, 10_000)
-    monkeypatch.setattr(replay_module, "_available", lambda folder: needed)
-    assert Replay.room(BODIES) == 10_000
+def test_more_than_fits_is_refused(tmp_path, monkeypatch):
+    needed = Replay(BODIES, 10_000).num_bytes
+    monkeypatch.setattr(record_ring, "free_bytes", lambda folder: needed)
     Replay(BODIES, 10_000)
-    with pytest.raises(ValueError, match=r"0\.0\d GB and does not fit in memory; 10,000 would"):
+    with pytest.raises(
+        ValueError, match=r"10,002 transitions takes 0\.\d+ GB and does not fit in mem"
+    ):
         Replay(BODIES, 10_002)
     Replay(BODIES, 9_900, slack=100)
-    with pytest.raises(ValueError, match=r"the disk of .*; 9,900 would fit"):
+    with pytest.raises(ValueError, match=r"the disk of .*; take a smaller buffer_size"):
         Replay(BODIES, 10_000, folder=tmp_path / "new", slack=100)
     assert not list((tmp_path / "new").iterdir())
-    with pytest.raises(ValueError, match=r"20,000 of them .* a smaller checkpoint_every or keep"):
-        Replay(BODIES, 10, slack=20_000)
 
 
-def test_what_is_available_is_asked_of_the_machine(tmp_path, monkeypatch):
-    assert 0 < replay_module._available(None) <= os.sysconf("SC_PHYS_PAGES") * 4096 * 16
+def test_what_is_free_is_asked_of_the_machine(tmp_path, monkeypatch):
+    assert 0 < record_ring.free_bytes(None) <= os.sysconf("SC_PHYS_PAGES") * 4096 * 16
     free = 2_000_000_000
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=free))
     (tmp_path / "old.f32").write_bytes(bytes(1_000_000))
-    assert free + 900_000 < replay_module._available(tmp_path) < free + 1_100_000
+    assert free + 900_000 < record_ring.free_bytes(tmp_path) < free + 1_100_000
+
+
+def test_files_of_version_0_1_are_read(tmp_path):
+    """A record is as it was: float32 numbers in this order, and the serial number's bits."""
+    replay = Replay(BODIES, 8, folder=tmp_path)
+    replay.add(*numbered([0], [3]))
+    replay.flush()
+    (file, _) = sorted(tmp_path.iterdir())
+    numbers = np.fromfile(file, np.float32).reshape(4, -1)
+    width, action_dim = SMALL.num_limbs * FEATURES, SMALL.action_dim
+    expected = [3] * width + [3.5] * width + [-3] * action_dim + [30, 1]
+    assert numbers[0, :-1].tolist() == expected
+    assert numbers[0, -1:].view(np.int32) == 1
+    assert not numbers[1:].any()
+
+
+def test_serial_numbers_start_again(tmp_path):
+    ring = record_ring.RecordRing(np.dtype([("serial", np.int8), ("number", np.int8)]), 5, None)
+    for number in range(300):
+        ring.append(np.array([(0, number % 100)], ring.records.dtype))
+    assert ring.records["serial"].min() >= 1
+    assert [ring.holds(number) for number in range(294, 300)] == [False, *[True] * 5]
 
 
 def test_a_full_disk_is_an_error_and_not_a_signal(tmp_path, monkeypatch):

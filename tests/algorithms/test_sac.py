@@ -8,11 +8,10 @@ import torch
 
 from sgrl.algorithms.config import Plan
 from sgrl.algorithms.equal_rows import EqualRows
-from sgrl.algorithms.flat_critic import FlatCritic
-from sgrl.algorithms.held_noise import HeldNoise
 from sgrl.algorithms.learner import Step
-from sgrl.algorithms.reward_scale import RewardScale
+from sgrl.algorithms.sac import HeldNoise, RewardScale
 from sgrl.algorithms.sac_config import SACConfig
+from sgrl.algorithms.sac_critics import FlatCritic
 from sgrl.algorithms.speed import Speed, fastest_products
 from sgrl.envs.columns import varying_columns
 from sgrl.envs.observation import ANGLES, FEATURES, GRAVITY, GRAVITY_DIRECTION, TARGET
@@ -80,7 +79,7 @@ def test_target_by_hand():
     layout = learner.networks.rows.layout
     mean = torch.zeros(layout.num_limbs, 3)
     log_std = torch.full((layout.num_limbs, 3), math.log(0.5))
-    learner.networks.actor = Fixed(mean, log_std)
+    learner.networks.actor.network = Fixed(mean, log_std)
     learner.networks.target_critic = Fixed(torch.tensor([[3.0, 4.0], [2.0, 5.0]]))
     noise = torch.zeros(layout.num_limbs, 3)
     noise[1, 1] = 1.0  # of the first row
@@ -105,7 +104,7 @@ def test_critic_and_actor_losses_by_hand():
     assert loss.item() == pytest.approx((4 + 0) / 2 + (1 + 1) / 2)
     assert q_mean.item() == pytest.approx(3.5)
     zeros = torch.zeros(layout.num_limbs, 3)
-    learner.networks.actor = Fixed(zeros, zeros)
+    learner.networks.actor.network = Fixed(zeros, zeros)
     loss, log_prob = learner.networks._actor_loss(columns, zeros, torch.tensor([0.5, 0.5]))
     expected = -int(HOPPER.actuated.sum()) * 0.5 * math.log(2 * math.pi)
     assert log_prob.tolist() == pytest.approx([expected] * 2, rel=1e-5)
@@ -286,6 +285,32 @@ def test_speed_is_chosen_measured_and_said(monkeypatch):
     assert "want of a C++ compiler" in Speed.choose("yes", "float32", 1e6, cpu).describe()
 
 
+def test_where_compiling_fails_updates_are_plain(monkeypatch):
+    """Ctrl-C, which stops the compiler, too, has the update wait for the process that resumes."""
+    calls = []
+
+    def fail(*batch):
+        calls.append(batch)
+        raise RuntimeError("no such header\nand more")
+
+    monkeypatch.setattr(torch, "compile", lambda plain, dynamic: fail)
+    how = {"utd_ratio": 0.5, "learning_starts": 5}
+    torch.manual_seed(0)
+    plain = made([HOPPER], **how)
+    torch.manual_seed(0)
+    compiled = made([HOPPER], **how | {"compile": "yes"})
+    compiled.due = 1.0
+    compiled.update(lambda report: None, NoClock(), lambda: True)
+    assert (compiled.updates, compiled.due) == (0, 1.0)
+    assert compiled.networks.speed.compiled
+    compiled.due = 0.0
+    with pytest.warns(UserWarning, match="can't be compiled here, .*: no such header$"):
+        reports = random_walk(compiled, [HOPPER], 1, 40)
+    assert len(calls) == 2
+    assert reports == random_walk(plain, [HOPPER], 1, 40)
+    assert compiled.state_dict()["networks"]["speed"]["why_plain"] == "compiling failed"
+
+
 @pytest.mark.parametrize(
     ("bodies", "method", "config"),
     [
@@ -318,8 +343,10 @@ def test_starts_from_a_policy_alone():
     two = made([HOPPER], learning_starts=10)
     assert two.load_weights(policy) == "critic"
     obs = np.zeros((1, HOPPER.num_limbs * FEATURES), np.float32)
-    batch = one.envs.batch(torch.from_numpy(obs))
-    assert torch.equal(one.networks.actor.mean(batch), two.networks.actor.mean(batch))
+    batch = one.networks.actor.envs.batch(torch.from_numpy(obs))
+    assert torch.equal(
+        one.networks.actor.network.mean(batch), two.networks.actor.network.mean(batch)
+    )
     assert two.steps == 0
     assert not two.acts_randomly
 
@@ -357,7 +384,7 @@ def test_solves_a_toy():
     def error():
         batch = LimbBatch.from_flat(torch.from_numpy(fresh), BODY)
         with torch.no_grad():
-            limbs = batch.layout.pad(learner.networks.actor.mean(batch)).numpy()
+            limbs = batch.layout.pad(learner.networks.actor.network.mean(batch)).numpy()
         return distance(fresh, limbs[:, BODY.hinge_mask]).mean()
 
     at_start, done = error(), np.ones(envs, bool)

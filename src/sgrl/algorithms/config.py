@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 from sgrl.morphology import Morphology
-from sgrl.setting import check_bounds
+from sgrl.setting import check_bounds, setting
 
 MOST_STEPS = 10**12
 """Bound of whatever counts steps or transitions."""
+DEFAULT_ENVS = 32
+"""Environments of a body, if there are few bodies, of algorithms that learn from `EqualRows`."""
+MOST_DEFAULT_ENVS = 128
+"""Environments of all bodies together, but no fewer than `least_envs_per_body` of each."""
 C = TypeVar("C", bound="AlgorithmConfig")
 
 
@@ -80,3 +84,28 @@ class AlgorithmConfig:
     def resolved(self: C, plan: Plan) -> C:
         """The config with nothing left open; ValueError if it can't be with bodies or method."""
         return self
+
+
+@dataclass(frozen=True)
+class EqualRowsConfig(AlgorithmConfig):
+    """Settings of algorithms whose batches always have one shape, so that updates can be compiled:
+    see `equal_rows`."""
+
+    least_envs_per_body: ClassVar[int] = 4
+
+    mirror: bool = setting(True, key="mirror")
+    """Whether half of the sampled rows are mirror images. The image of an asymmetric body is
+    another body: it is learned without being simulated."""
+    compile: Literal["auto", "yes", "no"] = setting("auto", key="compile", identifies=False)
+    """Whether updates are compiled: if there is a compiler and enough of them, or told by you."""
+    products: Literal["auto", "bfloat16", "onednn", "float32"] = setting(
+        "auto", key="products", identifies=False
+    )
+    """How networks multiply: whatever is fastest on this machine, or told by you."""
+
+    @property
+    def learns_images(self) -> bool:
+        return self.mirror
+
+    def default_envs_per_body(self, bodies: int) -> int:
+        return min(DEFAULT_ENVS, max(self.least_envs_per_body, MOST_DEFAULT_ENVS // bodies))

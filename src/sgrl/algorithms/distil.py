@@ -27,7 +27,7 @@ from sgrl.algorithms.optimizer import (
     optimizer_state,
     optimizer_step,
 )
-from sgrl.algorithms.speed import Speed, autocast, global_precision
+from sgrl.algorithms.speed import Function, Speed, UpdateFunctions, global_precision
 from sgrl.algorithms.teacher import assign_teachers
 from sgrl.algorithms.weights import current_names, load_portable, load_weights, weights_of
 
@@ -60,7 +60,7 @@ class Distil(Learner):
         self.config, self.bodies, self.env = config, setup.bodies, setup.layout
         self.device, self.planned_steps = torch.device(setup.device), setup.steps
         self.student = EnvActor(setup)
-        self.optimizer = make_optimizer(self.student.actor, config.learning_rate)
+        self.optimizer = make_optimizer(self.student.network, config.learning_rate)
         self.teachers = assign_teachers(setup.sources, self.bodies, config.label_limit, self.device)
         self.buffer = LabelBuffer(
             self.bodies, config.buffer_size, folder=setup.folder, slack=setup.slack
@@ -80,10 +80,12 @@ class Distil(Learner):
         self.losses = np.ones(len(self.bodies))
         """(bodies,): running means of the imitation loss."""
         updates = (setup.steps - config.learning_starts) * config.utd_ratio
-        self.speed = Speed.choose(config.compile, config.products, updates, self.device)
+        speed = Speed.choose(
+            config.compile, config.products, updates, self.device, minutes=setup.minutes
+        )
         self.counts = np.full(len(self.bodies), max(2, config.batch_size // len(self.bodies)))
         """(bodies,): rows of each in a batch."""
-        self._share_out(self.counts)
+        self._share_out(self.counts, speed)
         self.steps = self.env_steps = self.updates = 0
         self.rebalanced = 0
         """How often the rows were shared out anew."""
@@ -94,7 +96,8 @@ class Distil(Learner):
     def describe(self) -> str:
         number = len({id(teacher) for teacher in self.teachers})
         return (
-            f"{number} {'teacher' if number == 1 else 'teachers'}, {self.speed.describe()}, "
+            f"{number} {'teacher' if number == 1 else 'teachers'}, "
+            f"{self._functions.speed.describe()}, "
             f"labels of up to {self.buffer.num_bytes / 1e9:.2f} GB"
         )
 
@@ -107,7 +110,7 @@ class Distil(Learner):
             self.teacher_acts = drawn >= self.student_share
         self.alone &= ~self.teacher_acts
         labels, log_stds = self._labels(obs)
-        mean, _ = self.student.distribution(obs)
+        mean, _ = self.student.act(obs)
         actions = np.tanh(np.where(self.teacher_acts[:, None], labels, mean))
         noise = self.acting.standard_normal(actions.shape, np.float32)
         actions += np.float32(config.noise) * noise * self._noisy[:, None]
@@ -149,10 +152,12 @@ class Distil(Learner):
         return self.due >= 1.0
 
     def update(self, report: Report, clock: Clock, should_stop: Callable[[], bool]) -> None:
-        with global_precision(self.speed.products):
+        with global_precision(self._functions.speed.products):
             while self.pending and not should_stop():
-                self.due -= 1.0
                 self._rebalance()
+                if not self._get_ready(should_stop):
+                    return
+                self.due -= 1.0
                 labels = self.buffer.sample(self.counts, self.sampling)
                 clock.lap("sample")
                 report(self._gradient_step(labels))
@@ -172,7 +177,8 @@ class Distil(Learner):
         rate = self._learning_rate()
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        errors, std_errors = self._compiled_errors(obs, means, log_stds)
+        (error_function,) = self._functions
+        errors, std_errors = error_function(obs, means, log_stds)
         # L = mean (tanh(m) - tanh(m*))^2 + c mean (log s - log s*)^2, * what the teacher does
         std_loss = (std_errors * self._std_rows).mean()
         loss = errors.mean() + self.config.std_loss_coef * std_loss
@@ -190,17 +196,16 @@ class Distil(Learner):
 
     def _errors(self, obs: Tensor, means: Tensor, log_stds: Tensor) -> tuple[Tensor, Tensor]:
         """(rows,) each: mean squared errors over a row's actuated motors."""
-        batch = self.rows.batch(self.student.normalized(obs))
-        with autocast(self.speed.products):
-            mean, log_std = self.student.actor(batch)
-        actuated = batch.layout.actuated
+        products, layout = self._functions.speed.products, self.rows.layout
+        mean, log_std = self.student.distribution(obs, self.rows, products)
+        actuated = layout.actuated
         wanted, wanted_log_std = self.rows.actions(means), self.rows.magnitudes(log_stds)
         errors = (torch.tanh(mean) - torch.tanh(wanted)).square() * actuated
         std_errors = (log_std - wanted_log_std).square() * actuated
-        motors = batch.layout.row_sum(actuated.to(mean.dtype)).sum(-1)
+        motors = layout.row_sum(actuated.to(mean.dtype)).sum(-1)
         return (
-            batch.layout.row_sum(errors).sum(-1) / motors,
-            batch.layout.row_sum(std_errors).sum(-1) / motors,
+            layout.row_sum(errors).sum(-1) / motors,
+            layout.row_sum(std_errors).sum(-1) / motors,
         )
 
     def _learning_rate(self) -> float:
@@ -222,9 +227,10 @@ class Distil(Learner):
         self.rebalanced = part
         share = self.config.batch_size / len(self.bodies)
         wanted = share * self.losses / self.losses.mean()
-        self._share_out(np.clip(wanted, LEAST_ROWS * share, MOST_ROWS * share))
+        counts = np.clip(wanted, LEAST_ROWS * share, MOST_ROWS * share)
+        self._share_out(counts, self._functions.speed)
 
-    def _share_out(self, counts: NDArray[Any]) -> None:
+    def _share_out(self, counts: NDArray[Any], speed: Speed) -> None:
         """Make batches of so many rows of each body."""
         self.counts = np.maximum(2, np.round(counts)).astype(np.intp)
         self.rows = EqualRows(
@@ -233,17 +239,21 @@ class Distil(Learner):
         self._body_of_row = np.repeat(np.arange(len(self.bodies)), self.counts)
         known = self._knows_std[self._body_of_row].astype(np.float32)
         self._std_rows = torch.from_numpy(known).to(self.device)
-        (self._compiled_errors,) = self.speed.prepare((self._errors,))
-        if self.speed.compiled:
-            self._look_up_tables()
+        self._functions = UpdateFunctions(speed, self._errors)
 
-    @torch.no_grad()
-    def _look_up_tables(self) -> None:
-        """Call once what is compiled: its tables are made when first asked for, which can't be."""
+    def _get_ready(self, should_stop: Callable[[], bool]) -> bool:
+        """Compile for batches of a new shape; whether updates can be made now."""
+        return self._functions.is_ready or self._functions.compile(self._call, should_stop)
+
+    def _call(self, functions: tuple[Function, ...]) -> None:
+        """Call what updates call, changing nothing."""
+        (error_function,) = functions
         rows = len(self._body_of_row)
         obs = torch.zeros(rows, self.rows.num_columns, device=self.device)
         labels = torch.zeros(rows, self.rows.num_actuated, device=self.device)
-        self._errors(self.rows.observations(obs), labels, labels)
+        errors, std_errors = error_function(self.rows.observations(obs), labels, labels)
+        (errors + std_errors).sum().backward()
+        self.optimizer.zero_grad()
 
     # Saving.
 
@@ -255,13 +265,13 @@ class Distil(Learner):
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> str:
         anew = load_portable(self.student.parts(), weights, optional=["normalizer"])
-        self.optimizer = make_optimizer(self.student.actor, self.config.learning_rate)
+        self.optimizer = make_optimizer(self.student.network, self.config.learning_rate)
         return ", ".join(anew)
 
     def state_dict(self) -> dict[str, Any]:
         return {
             "optimizer": optimizer_state(self.optimizer),
-            "speed": self.speed.state_dict(),
+            "speed": self._functions.speed.state_dict(),
             "buffer": self.buffer.state_dict(),
             "acting": self.acting.bit_generator.state,
             "sampling": self.sampling.bit_generator.state,
@@ -282,8 +292,7 @@ class Distil(Learner):
         self.sampling.bit_generator.state = state["sampling"]
         for name in ("teacher_acts", "alone", "returns", "losses"):
             getattr(self, name)[...] = state[name]
-        self.speed = Speed(**state["speed"])
-        self._share_out(state["counts"])
+        self._share_out(state["counts"], Speed(**state["speed"]))
         self._finished_returns = list(state["finished_returns"])
         for name in COUNTERS:
             setattr(self, name, state[name])

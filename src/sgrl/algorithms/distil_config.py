@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar
 
-from sgrl.algorithms.config import MOST_STEPS, AlgorithmConfig, Plan
+from sgrl.algorithms.config import MOST_STEPS, EqualRowsConfig, Plan
 from sgrl.setting import setting
-
-DEFAULT_ENVS = 32
-"""Environments of a body, if there are few bodies."""
-MOST_DEFAULT_ENVS = 128
-"""Environments of all bodies together, but no fewer than `LEAST_ENVS_PER_BODY` of each."""
-LEAST_ENVS_PER_BODY = 8
 
 
 @dataclass(frozen=True)
-class DistilConfig(AlgorithmConfig):
+class DistilConfig(EqualRowsConfig):
     """Settings of distillation by DAgger (Ross et al. 2011)."""
+
+    least_envs_per_body: ClassVar[int] = 8
 
     teachers: tuple[str, ...] = setting((), key="teachers")
     """Runs or shipped policies to learn from, of any method and algorithm. The first of them that
@@ -47,18 +43,8 @@ class DistilConfig(AlgorithmConfig):
     """Largest size of a teacher's mean before tanh."""
     rebalances: int = setting(4, key="rebalances", least=0, most=6)
     """How often in a training the rows of the bodies are shared out anew, by their losses."""
-    mirror: bool = setting(True, key="mirror")
-    """Whether half of the sampled observations are mirror images. The image of a body with unequal
-    sides is another body: it is learned without being simulated."""
     buffer_size: int = setting(400_000, key="buffer_size", least=1, most=MOST_STEPS)
     """Observations that are remembered, of all bodies together."""
-
-    compile: Literal["auto", "yes", "no"] = setting("auto", key="compile", identifies=False)
-    """Whether updates are compiled: if there is a compiler and enough of them, or told by you."""
-    products: Literal["auto", "bfloat16", "onednn", "float32"] = setting(
-        "auto", key="products", identifies=False
-    )
-    """How networks multiply: whatever is fastest on this machine, or told by you."""
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -67,15 +53,8 @@ class DistilConfig(AlgorithmConfig):
     def with_sources(self, names: Sequence[str]) -> DistilConfig:
         return replace(self, teachers=tuple(names))
 
-    @property
-    def learns_images(self) -> bool:
-        return self.mirror
-
     def default_steps(self) -> int:
         return 2_000_000
-
-    def default_envs_per_body(self, bodies: int) -> int:
-        return min(DEFAULT_ENVS, max(LEAST_ENVS_PER_BODY, MOST_DEFAULT_ENVS // bodies))
 
     def default_eval_every(self, bodies: int) -> int:
         return 200_000

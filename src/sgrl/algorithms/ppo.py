@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from sgrl.algorithms.augmentation import MirrorAugmentation
 from sgrl.algorithms.learner import Array, Clock, Learner, Report, Setup, Step
-from sgrl.algorithms.minibatches import MIRRORED, Batch, Transitions
 from sgrl.algorithms.optimizer import (
     check_finite,
     load_optimizer_state,
@@ -29,7 +28,13 @@ from sgrl.algorithms.optimizer import (
 from sgrl.algorithms.ppo_config import LEARNING_RATES, PPOConfig
 from sgrl.algorithms.ppo_losses import SAVED_SECONDS, PPOLosses
 from sgrl.algorithms.return_normalizer import ReturnNormalizer
-from sgrl.algorithms.rollout_buffer import RolloutBuffer, generalized_advantages
+from sgrl.algorithms.rollout_buffer import (
+    MIRRORED,
+    Batch,
+    RolloutBuffer,
+    Transitions,
+    generalized_advantages,
+)
 from sgrl.algorithms.speed import Speed
 from sgrl.algorithms.weights import current_names, load_portable, load_weights, weights_of
 from sgrl.envs.observation import FEATURES

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
+import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from sgrl.algorithms.gaussian import HingeGaussian
-from sgrl.algorithms.minibatches import Batch
 from sgrl.algorithms.ppo_config import PPOConfig
-from sgrl.algorithms.speed import Speed
+from sgrl.algorithms.rollout_buffer import Batch
+from sgrl.algorithms.speed import Function, Speed, UpdateFunctions
 from sgrl.models.layout import BatchLayout
-from sgrl.models.network import GaussianPolicy, Value
+from sgrl.models.network import NUM_HINGES, GaussianPolicy, Value
 
 SAVED_SECONDS = 2e-5
 """What compiling saves in an update for each row, about, with a small SET."""
-
-ATTEMPTS = 2
-"""Times that compiling is tried: Ctrl-C, which saves the run, stops the compiler, too."""
 
 
 class PPOLosses:
@@ -32,9 +29,13 @@ class PPOLosses:
 
     def set_speed(self, speed: Speed) -> None:
         """Whether they are compiled from now on."""
-        self.speed = speed
-        self._functions = speed.prepare((self.policy_loss, self.value_loss))
+        self._functions = UpdateFunctions(speed, self.policy_loss, self.value_loss)
         self._known: list[BatchLayout] = []
+
+    @property
+    def speed(self) -> Speed:
+        """Whether they are compiled."""
+        return self._functions.speed
 
     def __call__(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The policy's loss, KL divergence and clip fraction, and the value function's loss."""
@@ -46,27 +47,17 @@ class PPOLosses:
         return *policy_loss(batch), value_loss(batch)
 
     def _compile(self, batch: Batch) -> None:
-        """Compile for batches of this layout, by calls that change nothing; takes a while.
+        """Compile for batches of this layout, by calls that change nothing; takes a while."""
 
-        Where that fails, losses are plain from now on.
-        """
-        with torch.no_grad():
-            # A layout makes its tables when first asked for them, which can't be compiled.
-            self.policy_loss(batch)
-            self.value_loss(batch)
-        policy_loss, value_loss = self._functions
-        for attempt in range(ATTEMPTS):
-            try:
-                (policy_loss(batch)[0] + value_loss(batch)).backward()
-                break
-            except RuntimeError as error:
-                if attempt + 1 < ATTEMPTS:
-                    continue
-                what = str(error).strip().splitlines()[0]
-                warnings.warn(f"updates can't be compiled here: {what}", stacklevel=2)
-                self.set_speed(Speed(False, self.speed.products, "compiling failed"))
-        self.policy.zero_grad()
-        self.value.zero_grad()
+        def call(functions: tuple[Function, ...]) -> None:
+            policy_loss, value_loss = functions
+            (policy_loss(batch)[0] + value_loss(batch)).backward()
+            self.policy.zero_grad()
+            self.value.zero_grad()
+
+        # Twice, for an update can't be put off: Ctrl-C, which saves the run, stops the compiler.
+        if not self._functions.compile(call, should_stop=lambda: True):
+            self._functions.compile(call, should_stop=lambda: False)
 
     def policy_loss(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """The policy's loss, its KL divergence from the one that acted, and the fraction of rows
@@ -112,3 +103,30 @@ class PPOLosses:
         policy = HingeGaussian(means[mirrored.rows], self.policy.log_std.detach())
         away = (policy.mean - model) * (-policy.per_action()).exp()
         return (0.5 * away.square() * batch.actuated[mirrored.rows]).sum(dim=1).log1p().mean()
+
+
+@dataclass(frozen=True)
+class HingeGaussian:
+    """Independent normal distributions of actions, whose std is the same in every state."""
+
+    mean: Tensor
+    """(rows, action_dim)."""
+    log_std: Tensor
+    """(3,): of the hinges x, y and z of every limb."""
+
+    def per_action(self) -> Tensor:
+        """The log of the std of each action, (action_dim,)."""
+        return self.log_std.repeat(self.mean.shape[1] // NUM_HINGES)
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """log p(a) of actions (rows, action_dim), of each by itself."""
+        log_std = self.per_action()
+        away = (actions - self.mean) * (-log_std).exp()
+        return -0.5 * away.square() - log_std - 0.5 * math.log(2.0 * math.pi)
+
+    def kl(self, other: HingeGaussian) -> Tensor:
+        """KL(self || other) of each action, (rows, action_dim)."""
+        log_std, other_log_std = self.per_action(), other.per_action()
+        away = (self.mean - other.mean) * (-other_log_std).exp()
+        wider = 0.5 * (2.0 * (log_std - other_log_std)).exp() - 0.5
+        return 0.5 * away.square() + other_log_std - log_std + wider

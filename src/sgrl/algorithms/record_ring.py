@@ -1,8 +1,13 @@
-"""A ring of records in memory, or in a file that outlives a kill. Imports no torch."""
+"""A ring of records in memory, or in a file that outlives a kill, and whether it fits there.
+
+Imports no torch.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import weakref
 from pathlib import Path
 from typing import Any
@@ -12,10 +17,15 @@ from numpy.typing import NDArray
 
 
 class RecordRing:
-    """The newest `rows` records of one type, whose field `serial` counts them from 1."""
+    """The newest `rows` records of one type, whose field `serial` counts them from 1.
+
+    It starts again after the largest number that the field holds; a record that was not written yet
+    has 0.
+    """
 
     def __init__(self, kind: np.dtype[Any], rows: int, path: Path | None) -> None:
         self.rows, self.added = rows, 0
+        self._most = int(np.iinfo(kind["serial"]).max)
         self._file: int | None = None
         self.records: NDArray[Any]
         if path is None:
@@ -37,7 +47,7 @@ class RecordRing:
 
     def append(self, records: NDArray[Any]) -> None:
         """Add records, in place of the oldest."""
-        records["serial"] = 1 + self.added + np.arange(len(records))
+        records["serial"] = 1 + (self.added + np.arange(len(records))) % self._most
         for first in range(0, len(records), self.rows):
             part = records[first : first + self.rows]
             start = self.added % self.rows
@@ -62,7 +72,7 @@ class RecordRing:
 
     def holds(self, number: int) -> bool:
         """Whether the record that was added after `number` others is (still) there."""
-        return int(self.records["serial"][number % self.rows]) == 1 + number
+        return int(self.records["serial"][number % self.rows]) == 1 + number % self._most
 
     def check_holds(self, added: int, share: int, name: str) -> None:
         """ValueError unless the newest `share` of the first `added` records are there."""
@@ -77,3 +87,27 @@ class RecordRing:
         """Wait until the disk has it."""
         if self._file is not None:
             os.fsync(self._file)
+
+
+def free_bytes(folder: Path | None) -> int:
+    """Bytes that are free in memory or, with a folder, on its disk; files in it count as free."""
+    if folder is not None:
+        replaced = sum(path.stat().st_blocks * 512 for path in folder.iterdir() if path.is_file())
+        return shutil.disk_usage(folder).free + replaced
+    try:
+        found = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+    except OSError:
+        found = None
+    if found:
+        return 1024 * int(found[1])
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def check_fits(needed: int, folder: Path | None, what: str) -> None:
+    """ValueError if so many bytes don't fit in memory or, with a folder, on its disk."""
+    if needed > (free := free_bytes(folder)):
+        where = "memory" if folder is None else f"the disk of {folder}"
+        raise ValueError(
+            f"{what} takes {needed / 1e9:.2f} GB and does not fit in {where}, which has "
+            f"{free / 1e9:.2f} GB; take a smaller buffer_size, checkpoint_every or keep"
+        )

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sgrl.algorithms.free_space import check_fits
-from sgrl.algorithms.record_ring import RecordRing
+from sgrl.algorithms.record_ring import RecordRing, check_fits
 from sgrl.envs.columns import varying_columns
 from sgrl.morphology import Morphology
 

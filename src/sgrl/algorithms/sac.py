@@ -11,28 +11,35 @@ Here is how SAC acts, what it stores and when it updates; an update itself is in
 from __future__ import annotations
 
 import copy
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from sgrl.algorithms.env_rows import EnvRows
-from sgrl.algorithms.held_noise import HeldNoise
 from sgrl.algorithms.learner import Array, Clock, Learner, Report, Setup, Step
 from sgrl.algorithms.replay_buffer import ReplayBuffer
-from sgrl.algorithms.reward_scale import RewardScale
 from sgrl.algorithms.sac_config import SACConfig
 from sgrl.algorithms.sac_networks import SACNetworks
 from sgrl.algorithms.speed import Speed, global_precision
 from sgrl.algorithms.weights import weights_of
+from sgrl.morphology import Morphology
 
 FIRST_COUNTED = 64
 """Batches that the statistics of observations begin with."""
 SCALES = "reward_scale."
 """What the names of the reward scales begin with among the weights."""
+LARGEST_RETURN = 5.0
+"""Size that no scaled return is to exceed."""
+SMALLEST_SCALE = 1e-3
+RETURNS_REMEMBERED = 200_000.0
+"""Returns that their running statistics remember, at most."""
+_PRIOR = (1e-4, 0.0, 1.0, 0.0)
+"""Count, mean, variance and largest size before there are any."""
+ZETA = 2.0
+"""Exponent of the distribution of how long noise is held."""
 
 
 class SAC(Learner):
@@ -48,7 +55,6 @@ class SAC(Learner):
         assert isinstance(config.n_step, tuple), "resolve the config first"
         self.config, self.bodies, self.layout = config, setup.bodies, setup.layout
         self.device = torch.device(setup.device)
-        self.envs = EnvRows(self.bodies, self.layout, self.device)
         updates = (setup.steps - config.learning_starts) * config.utd_ratio
         speed = Speed.choose(
             config.compile, config.products, updates, self.device, minutes=setup.minutes
@@ -85,14 +91,11 @@ class SAC(Learner):
     # Acting.
 
     def act(self, obs: Array) -> tuple[Array, Mapping[str, Array]]:
-        actuated = self.envs.actuated
+        actuated = self.networks.actor.envs.actuated
         if self.acts_randomly and self.steps < self.config.learning_starts:
             actions = self.acting.uniform(-1.0, 1.0, actuated.shape).astype(np.float32)
             return actions * actuated, {}
-        with torch.no_grad():
-            rows = self.networks.normalized(self.envs.observations(obs))
-            limbs = self.networks.actor(self.envs.batch(rows))
-        mean, log_std = map(self.envs.actions, limbs)
+        mean, log_std = self.networks.actor.act(obs)
         # a = tanh(mean + std noise)
         noise = self.noise.draw(self.acting)
         return np.tanh(mean + np.exp(log_std) * noise) * actuated, {}
@@ -121,7 +124,7 @@ class SAC(Learner):
 
     def update(self, report: Report, clock: Clock, should_stop: Callable[[], bool]) -> None:
         with global_precision(self.networks.speed.products):
-            if self.pending and not self.networks.is_ready and not self._compile(should_stop):
+            if self.pending and not self.networks.get_ready(should_stop):
                 return
             if self.pending and not self.updates:
                 self._start_statistics()
@@ -132,22 +135,6 @@ class SAC(Learner):
                 if values := self.networks.gradient_step(*batch):
                     report(values)
                 clock.lap("update")
-
-    def _compile(self, should_stop: Callable[[], bool]) -> bool:
-        """Whether updates can be made now; where compiling fails they are plain from now on."""
-        try:
-            self.networks.compile()
-        except RuntimeError as error:
-            if should_stop():  # Ctrl-C stops the compiler, too
-                return False
-            what = str(error).strip().splitlines()[0]
-            warnings.warn(
-                f"updates can't be compiled here, which makes them about half as fast: {what}",
-                stacklevel=2,
-            )
-            why = "compiling failed"
-            self.networks.set_speed(Speed(False, self.networks.speed.products, why))
-        return True
 
     def sample(self) -> tuple[Tensor, ...]:
         """Columns, actions, scaled rewards, discounts and last columns of a batch."""
@@ -206,6 +193,92 @@ class SAC(Learner):
         self.sampling.bit_generator.state = state["sampling"]
         self.steps, self.due = state["steps"], state["due"]
         self.acts_randomly = state["acts_randomly"]
+
+
+class RewardScale:
+    """Rewards are divided by the standard deviation of the discounted return so far, or by its
+    largest size over 5 if that is more."""
+
+    def __init__(
+        self, bodies: Sequence[Morphology], gammas: Sequence[float], body_index: NDArray[np.intp]
+    ) -> None:
+        self._names = [f"{body.family}/{body.name}" for body in bodies]
+        self._rows = [np.flatnonzero(body_index == i) for i in range(len(bodies))]
+        self._gammas = np.asarray(gammas)[body_index]
+        self._returns = np.zeros(len(body_index))
+        self._statistics = np.tile(np.array(_PRIOR), (len(bodies), 1))
+
+    @property
+    def scales(self) -> NDArray[np.float64]:
+        """(bodies,): what rewards are divided by."""
+        _, _, variance, largest = self._statistics.T
+        scales: NDArray[np.float64] = np.maximum(np.sqrt(variance), largest / LARGEST_RETURN)
+        return scales.clip(SMALLEST_SCALE)
+
+    def update(self, rewards: NDArray[np.float64], done: NDArray[np.bool_]) -> None:
+        """Count in a step of all environments, (num_envs,) each."""
+        # G <- gamma G + r
+        self._returns = self._returns * self._gammas + rewards
+        for own, rows in zip(self._statistics, self._rows, strict=True):
+            returns = self._returns[rows]
+            count, mean, variance, largest = own
+            n = len(returns)
+            total, away = count + n, returns.mean() - mean
+            within = variance * count + returns.var() * n
+            own[2] = (within + away * away * count * n / total) / total
+            own[1] = mean + away * n / total
+            own[0] = min(total, RETURNS_REMEMBERED)
+            own[3] = max(largest, np.abs(returns).max())
+        self._returns[done] = 0.0
+
+    def weights(self) -> dict[str, Tensor]:
+        """(4,) for each body, by family and name: count, mean, variance, largest size."""
+        return dict(zip(self._names, torch.from_numpy(self._statistics.copy()), strict=True))
+
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Take over what `weights` gave; a body that is not in it begins anew."""
+        for own, name in zip(self._statistics, self._names, strict=True):
+            own[:] = weights[name].numpy() if name in weights else _PRIOR
+
+    def state_dict(self) -> dict[str, Any]:
+        """The returns of the episodes that go on."""
+        return {"returns": self._returns.copy()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go back to a `state_dict`."""
+        self._returns = np.array(state["returns"])
+
+
+class HeldNoise:
+    """Standard normal noise of each environment, drawn anew after k steps, k from Zeta(2)."""
+
+    def __init__(self, shape: tuple[int, int], longest: int) -> None:
+        """`shape` is (num_envs, action_dim); `longest` bounds k."""
+        self._noise = np.zeros(shape, np.float32)
+        self._left = np.zeros(shape[0], np.int64)
+        self._longest = longest
+
+    def draw(self, rng: np.random.Generator) -> NDArray[np.float32]:
+        """(num_envs, action_dim) for the next step."""
+        ended = np.flatnonzero(self._left == 0)
+        if len(ended):
+            self._left[ended] = np.minimum(rng.zipf(ZETA, len(ended)), self._longest)
+            shape = (len(ended), self._noise.shape[1])
+            self._noise[ended] = rng.standard_normal(shape, np.float32)
+        self._left -= 1
+        return self._noise
+
+    def release(self, done: NDArray[np.bool_]) -> None:
+        """Hold nothing over the end of an episode."""
+        self._left[done] = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """What is held, and for how long."""
+        return {"noise": self._noise.copy(), "left": self._left.copy()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go back to a `state_dict`."""
+        self._noise[:], self._left[:] = state["noise"], state["left"]
 
 
 def _split(weights: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
-from sgrl.algorithms.config import MOST_STEPS, AlgorithmConfig, Plan
+from sgrl.algorithms.config import MOST_STEPS, EqualRowsConfig, Plan
 from sgrl.algorithms.replay_buffer import bytes_per_step
 from sgrl.morphology import Morphology, mirror_of
 from sgrl.morphology.families import family_of
@@ -20,15 +20,10 @@ OTHER_RETURN_STEPS = 3
 DEFAULT_BUFFER = 1_000_000
 """Transitions of each body, if a training is not shorter and they fit in `DEFAULT_BUFFER_BYTES`."""
 DEFAULT_BUFFER_BYTES = 16e9
-DEFAULT_ENVS = 32
-"""Environments of a body, if there are few bodies."""
-MOST_DEFAULT_ENVS = 128
-"""Environments of all bodies together, but no fewer than `LEAST_ENVS_PER_BODY` of each."""
-LEAST_ENVS_PER_BODY = 4
 
 
 @dataclass(frozen=True)
-class SACConfig(AlgorithmConfig):
+class SACConfig(EqualRowsConfig):
     """Settings of SAC."""
 
     batch_size: int = setting(256, key="batch_size", least=2, most=1_000_000)
@@ -61,28 +56,12 @@ class SACConfig(AlgorithmConfig):
     paper."""
     critic_width: int = setting(256, key="critic_width", least=1, most=1_000_000)
     """Units in each of the two hidden layers of a flat critic."""
-    mirror: bool = setting(True, key="mirror")
-    """Whether half of the sampled transitions are mirror images. The image of an asymmetric body is
-    another body: it is learned without being simulated."""
     buffer_size: int | None = setting(None, key="buffer_size", least=1, most=MOST_STEPS)
     """Transitions that are remembered, of all bodies together: a million of each, or what fits in
     16 GB, or all if there are fewer."""
-    compile: Literal["auto", "yes", "no"] = setting("auto", key="compile", identifies=False)
-    """Whether updates are compiled: if there is a compiler and enough of them, or told by you."""
-    products: Literal["auto", "bfloat16", "onednn", "float32"] = setting(
-        "auto", key="products", identifies=False
-    )
-    """How networks multiply: whatever is fastest on this machine, or told by you."""
-
-    @property
-    def learns_images(self) -> bool:
-        return self.mirror
 
     def default_steps(self) -> int:
         return 2_000_000
-
-    def default_envs_per_body(self, bodies: int) -> int:
-        return min(DEFAULT_ENVS, max(LEAST_ENVS_PER_BODY, MOST_DEFAULT_ENVS // bodies))
 
     def default_eval_every(self, bodies: int) -> int:
         return 100_000

@@ -12,10 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sgrl.algorithms.env_actor import EnvActor
 from sgrl.algorithms.equal_rows import EqualRows
-from sgrl.algorithms.flat_critic import FlatCritic
 from sgrl.algorithms.learner import Setup
-from sgrl.algorithms.method_critic import MethodCritic
 from sgrl.algorithms.optimizer import (
     check_finite,
     load_optimizer_state,
@@ -23,12 +22,12 @@ from sgrl.algorithms.optimizer import (
     optimizer_state,
 )
 from sgrl.algorithms.sac_config import SACConfig
-from sgrl.algorithms.speed import Speed, autocast
+from sgrl.algorithms.sac_critics import FlatCritic, MethodCritic
+from sgrl.algorithms.speed import Function, Speed, UpdateFunctions, autocast
 from sgrl.algorithms.weights import load_portable, load_weights, weights_of
-from sgrl.envs.observation import FEATURES
-from sgrl.models.methods import make_gaussian_actor, make_twin_critic
+from sgrl.models.methods import make_twin_critic
 from sgrl.models.network import NUM_HINGES
-from sgrl.models.normalizer import ColumnStatistics, Normalizer, reads_raw, update_statistics
+from sgrl.models.normalizer import ColumnStatistics, update_statistics
 
 REPORT_EVERY = 10
 """Updates of the actor between two that are reported: to work out norms of gradients takes time."""
@@ -58,9 +57,8 @@ class SACNetworks:
         self.rows = EqualRows(
             setup.bodies, self.rows_per_body, mirror=config.mirror, device=self.device
         )
-        network = {"bodies": setup.bodies, "config": setup.network}
-        actor = make_gaussian_actor(setup.method, setup.preset, **network)
-        self.actor = actor.to(self.device)
+        self.actor = EnvActor(setup)
+        network: dict[str, Any] = {"bodies": setup.bodies, "config": setup.network}
         critic: FlatCritic | MethodCritic = (
             FlatCritic(self.rows.layout, config.critic_width)
             if config.critic == "flat"
@@ -71,8 +69,6 @@ class SACNetworks:
         shared = [one for one in self.critic.modules() if isinstance(one, ColumnStatistics)]
         self.target_critic = copy.deepcopy(self.critic, {id(one): one for one in shared})
         self.target_critic.requires_grad_(False)
-        self.normalizer = Normalizer().to(self.device)
-        self._normalizes = not reads_raw(self.actor)
         start = torch.full((len(setup.bodies),), math.log(config.initial_alpha))
         self.log_alpha = nn.Parameter(start.to(self.device))
         motors = torch.tensor([float(body.actuated.sum()) for body in setup.bodies])
@@ -86,45 +82,43 @@ class SACNetworks:
     def start_optimizers(self) -> None:
         """Forget the moments of all gradients so far."""
         rate = self.config.learning_rate
-        self.actor_optimizer = make_optimizer(self.actor, rate)
+        self.actor_optimizer = make_optimizer(self.actor.network, rate)
         self.critic_optimizer = make_optimizer(self.critic, rate)
         self.alpha_optimizer = torch.optim.Adam([self.log_alpha], rate)
         # Listed once: to walk through the modules takes longer than to move the weights of an MLP.
-        self._actor_weights: list[Tensor] = list(self.actor.parameters())
+        self._actor_weights: list[Tensor] = list(self.actor.network.parameters())
         self._critic_weights: list[Tensor] = list(self.critic.parameters())
         self._target_weights: list[Tensor] = list(self.target_critic.parameters())
 
     def set_speed(self, speed: Speed) -> None:
         """How updates are made from now on."""
-        self.speed = speed
-        self._plain = self._target, self._critic_loss, self._actor_loss
-        self._functions = speed.prepare(self._plain)
-        self.is_ready = not speed.compiled
-        """Whether all is compiled that is to be."""
+        self._functions = UpdateFunctions(speed, self._target, self._critic_loss, self._actor_loss)
 
-    def compile(self) -> None:
-        """Compile what updates call, by calls that change nothing; takes a while."""
+    @property
+    def speed(self) -> Speed:
+        """How updates are made."""
+        return self._functions.speed
+
+    def get_ready(self, should_stop: Callable[[], bool] = lambda: False) -> bool:
+        """Compile what updates call, before the first one; whether they can be made now."""
+        return self._functions.is_ready or self._functions.compile(self._call, should_stop)
+
+    def _call(self, functions: tuple[Function, ...]) -> None:
+        """Call what updates call, changing nothing."""
+        target, critic_loss, actor_loss = functions
         layout = self.rows.layout
         rows, columns, motors = layout.num_rows, self.rows.num_columns, self.rows.num_actuated
         zeros = torch.zeros(rows, device=self.device)
         seen = torch.zeros(rows, columns, device=self.device)
         actions = torch.zeros(rows, motors, device=self.device)
         noise = torch.zeros(layout.num_limbs, NUM_HINGES, device=self.device)
-        # First as they are: their tables are made when first asked for, which can't be compiled.
-        for target, critic_loss, actor_loss in (self._plain, self._functions):
-            with torch.no_grad():
-                y = target(seen, noise, zeros, zeros, zeros)
-            critic_loss(seen, actions, y)[0].backward()
-            with _frozen(self._critic_weights):
-                actor_loss(seen, noise, zeros)[0].backward()
+        with torch.no_grad():
+            y = target(seen, noise, zeros, zeros, zeros)
+        critic_loss(seen, actions, y)[0].backward()
+        with _frozen(self._critic_weights):
+            actor_loss(seen, noise, zeros)[0].backward()
         for weight in (*self._critic_weights, *self._actor_weights):
             weight.grad = None
-        self.is_ready = True
-
-    def normalized(self, obs: Tensor) -> Tensor:
-        """Observations (rows, width) as the method's networks read them."""
-        result: Tensor = self.normalizer(obs) if self._normalizes else obs
-        return result
 
     def gradient_step(
         self, columns: Tensor, actions: Tensor, rewards: Tensor, discounts: Tensor, last: Tensor
@@ -211,21 +205,20 @@ class SACNetworks:
 
     def _act(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Actions (limbs, 3) = tanh(u), u = mean + std noise, and their log-probability (rows,)."""
-        batch = self.rows.batch(self.normalized(obs))
-        with autocast(self.speed.products):
-            mean, log_std = self.actor(batch)
+        mean, log_std = self.actor.distribution(obs, self.rows, self.speed.products)
+        layout = self.rows.layout
         u = mean + log_std.exp() * noise
         # log pi(a) = log N(u) - log(1 - tanh(u)^2), the last term as it stays exact for large u
         log_normal = -0.5 * noise.square() - log_std - 0.5 * math.log(2.0 * math.pi)
         log_slope = 2.0 * (math.log(2.0) - u - functional.softplus(-2.0 * u))
-        log_prob = (log_normal - log_slope) * batch.layout.actuated
-        action = torch.tanh(u) * batch.layout.actuated
-        return action, batch.layout.row_sum(log_prob).sum(-1)
+        log_prob = (log_normal - log_slope) * layout.actuated
+        action = torch.tanh(u) * layout.actuated
+        return action, layout.row_sum(log_prob).sum(-1)
 
     def _values(self, critic: nn.Module, obs: Tensor, action: Tensor) -> Tensor:
         """(2, rows): Q of both twins."""
         flat = isinstance(critic, FlatCritic)  # which has statistics of its own
-        batch = self.rows.batch(obs if flat else self.normalized(obs))
+        batch = self.rows.batch(obs if flat else self.actor.normalized(obs))
         with autocast(self.speed.products):
             q: Tensor = critic(batch, action)
         return q.float()
@@ -233,21 +226,15 @@ class SACNetworks:
     @torch.no_grad()
     def count(self, columns: Tensor) -> None:
         """Count a batch in the statistics by which networks normalize what they read."""
-        obs = self.rows.observations(columns)
-        if self._normalizes:
-            limbs = obs.view(-1, FEATURES)[self.rows.layout.mask.reshape(-1)]
-            self.normalizer.update(limbs)
-        action = self._draw()
-        networks = nn.ModuleList([self.actor, self.critic])
-        update_statistics(
-            networks, lambda: (self._act(obs, action), self._values(self.critic, obs, action))
-        )
+        obs, noise = self.rows.observations(columns), self._draw()
+        self.actor.count(obs, self.rows, self.speed.products)
+        update_statistics(self.critic, lambda: self._values(self.critic, obs, noise))
 
     # Saving.
 
     def parts(self) -> dict[str, nn.Module]:
         """What has weights of its own, by the name that they begin with."""
-        return {"actor": self.actor, "normalizer": self.normalizer, "critic": self.critic}
+        return self.actor.parts() | {"critic": self.critic}
 
     def _optimizers(self) -> dict[str, torch.optim.Adam]:
         return {

@@ -11,6 +11,7 @@ import dataclasses
 import os
 import shutil
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -112,12 +113,6 @@ class Speed:
             why = "too few to win back the time of compiling"
         return cls(not why, fastest_products(device) if products == "auto" else products, why)
 
-    def prepare(self, functions: tuple[Function, ...]) -> tuple[Function, ...]:
-        """Functions that are always called with the same shapes, compiled if that is the way."""
-        if not self.compiled:
-            return functions
-        return tuple(torch.compile(one, dynamic=False) for one in functions)
-
     def describe(self) -> str:
         """What it is, in a few words."""
         how = "compiled updates" if self.compiled else f"updates not compiled ({self.why_plain})"
@@ -127,3 +122,44 @@ class Speed:
     def state_dict(self) -> dict[str, Any]:
         """Its fields."""
         return dataclasses.asdict(self)
+
+
+class UpdateFunctions:
+    """What updates call, always with the same shapes: compiled before it is first needed, or as it
+    is."""
+
+    def __init__(self, speed: Speed, *functions: Function) -> None:
+        self.speed = speed
+        self._plain = self._functions = functions
+        if speed.compiled:
+            self._functions = tuple(torch.compile(one, dynamic=False) for one in functions)
+        self.is_ready = not speed.compiled
+        """Whether all is compiled that is to be."""
+
+    def __iter__(self) -> Iterator[Function]:
+        """The functions, to be called."""
+        return iter(self._functions)
+
+    def compile(
+        self, call: Callable[[tuple[Function, ...]], None], should_stop: Callable[[], bool]
+    ) -> bool:
+        """Compile by a call that changes nothing; takes a while. Whether updates can be made now.
+
+        Where compiling fails the functions are plain from now on, unless the training should stop:
+        Ctrl-C stops the compiler, too. `call` calls the functions that it is given.
+        """
+        # First as they are: their tables are made when first asked for, which can't be compiled.
+        call(self._plain)
+        try:
+            call(self._functions)
+        except RuntimeError as error:
+            if should_stop():
+                return False
+            what = str(error).strip().splitlines()[0]
+            warnings.warn(
+                f"updates can't be compiled here, which makes them slower: {what}", stacklevel=2
+            )
+            self._functions = self._plain
+            self.speed = Speed(False, self.speed.products, "compiling failed")
+        self.is_ready = True
+        return True

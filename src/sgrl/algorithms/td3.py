@@ -78,9 +78,7 @@ class TD3(Learner):
         self.critic_optimizer = make_optimizer(self.critic, self.config.learning_rate)
 
     def describe(self) -> str:
-        replay = self.replay
-        needed = Replay.bytes_needed(replay.bodies, replay.capacity, replay.slack)
-        return f"replay up to {needed / 1e9:.2f} GB"
+        return f"replay up to {self.replay.num_bytes / 1e9:.2f} GB"
 
     # Acting.
 

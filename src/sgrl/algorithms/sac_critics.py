@@ -1,8 +1,9 @@
-"""Twin critics that need not generalize: plain networks of the whole body in the target frame.
+"""Twin critics of SAC: flat ones, which need not generalize, or the method's own.
 
-A flat critic reads the limbs of a body in their positions in the full body of its family, where
-limbs that are missing are zero, and which body it is. Each family has its own; so has a body
-without a family. It only serves training and never ships with a policy.
+A flat critic is a plain network of the whole body in the target frame. It reads the limbs of a
+body in their positions in the full body of its family, where limbs that are missing are zero, and
+which body it is. Each family has its own; so has a body without a family. It only serves training
+and never ships with a policy.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from torch.nn import functional
 from sgrl.envs.observation import NUM_SCALARS, NUM_VECTORS, POSITION
 from sgrl.models.batch import BatchLayout, LimbBatch
 from sgrl.models.canonical import canonicalize
+from sgrl.models.network import TwinCritic
 from sgrl.models.normalizer import ColumnStatistics
 from sgrl.morphology import Morphology
 from sgrl.morphology.families import family_of
@@ -135,6 +137,18 @@ class _Part(nn.Module):
         inputs = (self.statistics(columns), self._body, motors)
         result: Tensor = self.network(torch.cat(inputs, dim=1))
         return result
+
+
+class MethodCritic(nn.Module):
+    """Q of a row is the mean of its limbs' Q."""
+
+    def __init__(self, twins: TwinCritic) -> None:
+        super().__init__()
+        self.twins = twins
+
+    def forward(self, batch: LimbBatch, action: Tensor) -> Tensor:
+        """(2, rows) for actions (limbs, 3)."""
+        return torch.stack([batch.layout.row_mean(q) for q in self.twins(batch, action)])
 
 
 def _critic_name(body: Morphology) -> str:
