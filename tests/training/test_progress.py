@@ -37,7 +37,7 @@ def test_a_narrow_terminal_shows_four_families() -> None:
     with TrainingProgress(29_000_000, 30_000_000, console) as progress:
         progress.update(29_999_000, returns, seconds_left=1e9)
         shown = out.getvalue()
-    assert re.search(r"29999000/30000000 [\d,]+ steps/s [\d:]+ left [\d:-]+\n", shown)
+    assert re.search(r"29999000/30000000 [\d,]+ steps/s [\d:]+ \d+ s left\n", shown)
     told = "return cheetah -10569.3, walker -1018.0, humanoid -2283.1, hopper 1185.3"
     assert told in shown
     assert "━" in shown, "nothing is left of the bar"
@@ -48,6 +48,28 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "200/1000" in shown
     assert "10 steps/s" in shown
     assert "return hopper 12.3, walker -1.0" in shown
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_time_left_is_that_at_the_rate_of_late(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As SAC does: quick at first, by random actions, and slow from the first update on."""
+    now, steps, lines = 1000.0, 0, []
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=terminal, width=160, color_system=None)
+    with TrainingProgress(0, 100_000, console) as progress:
+        for second in range(200):
+            now += 1.0
+            steps += 5_000 if second < 2 else 50
+            # A limit of time changes the total at every update.
+            progress.update(steps, {}, seconds_left=3_000.0 - second)
+            lines.append(out.getvalue().splitlines()[-2 if terminal else -1])
+        assert "27 min left" in lines[-1], "80,100 steps, 50 a second; the limit comes later"
+        now += 1.0
+        progress.update(steps, {}, seconds_left=600.0)
+        assert "10 min left" in out.getvalue().splitlines()[-2 if terminal else -1]
 
 
 @pytest.mark.parametrize(

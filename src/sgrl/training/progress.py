@@ -15,7 +15,6 @@ from rich.progress import (
     Progress,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from rich.table import Column
 from rich.text import Text
@@ -27,7 +26,7 @@ LINE_SECONDS = 10.0
 BAR_WIDTH = 24
 """Columns of the bar, where there is room."""
 RATE_SECONDS = 60.0
-"""Time that steps per second are counted over."""
+"""Time that steps per second, and so the time left, are counted over."""
 
 
 def make_console() -> Console:
@@ -60,15 +59,14 @@ class TrainingProgress:
                 MofNCompleteColumn(),
                 TextColumn("{task.fields[rate]}"),
                 TimeElapsedColumn(),
-                TextColumn("left"),
-                TimeRemainingColumn(),
+                # Not rich's own column, which forgets the rate whenever the total changes.
+                TextColumn("{task.fields[left]}"),
                 console=self.console,
                 transient=True,
                 auto_refresh=False,
-                speed_estimate_period=RATE_SECONDS,
             )
             self._task = self._bar.add_task(
-                "", total=goal, completed=start, rate="", returns="warming up"
+                "", total=goal, completed=start, rate="", left="", returns="warming up"
             )
 
     def __enter__(self) -> TrainingProgress:
@@ -100,6 +98,9 @@ class TrainingProgress:
         since, before = self._recent[0]
         rate = (steps - before) / max(now - since, 1e-9)
         self._recent.append((now, steps))
+        by_steps = max(0, self._goal - steps) / rate if rate else math.inf
+        seconds = min(by_steps, seconds_left)
+        left = f"{format_seconds(seconds)} left" if seconds < math.inf else "time left unknown"
         shown = "return " + ", ".join(f"{name} {value:.1f}" for name, value in returns.items())
         if self._bar is not None:
             # With a limit of time, the whole is what will be done by then.
@@ -109,13 +110,11 @@ class TrainingProgress:
                 completed=steps,
                 total=max(total, steps),
                 rate=f"{rate:,.0f} steps/s",
+                left=left,
                 returns=shown if returns else "no episode yet",
                 refresh=True,
             )
             return
-        by_steps = max(0, self._goal - steps) / rate if rate else math.inf
-        seconds = min(by_steps, seconds_left)
-        left = f"{format_seconds(seconds)} left" if seconds < math.inf else "time left unknown"
         done = (
             f"{steps:,} of {self._goal:,} steps" if by_steps <= seconds_left else f"{steps:,} steps"
         )
