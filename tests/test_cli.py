@@ -8,11 +8,14 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 from PIL import Image
 
+from sgrl.cli import COMMANDS, OWN_OPTIONS
 from sgrl.morphology import TABLE
+from sgrl.training.settings import TrainSettings
 from sgrl.viewer.gallery import CAPTION, COLUMNS, TILE
 
 ROOT = Path(__file__).parent.parent
@@ -213,6 +216,7 @@ def test_train_and_eval(tmp_path: Path) -> None:
         (("trian",), 2, ("unknown command 'trian'", "did you mean train")),
         (("train", "--bodies", "3d_hoper++"), 1, ("did you mean 3d_hopper++",)),
         (("train",), 1, ("name the bodies to train on",)),
+        (("train", "3d_hopper++"), 1, ("sgrl train --bodies 3d_hopper++",)),
         (("eval", "runs/none"), 1, ("runs/none",)),
     ],
 )
@@ -231,13 +235,17 @@ def test_commands_that_can_not_run_say_why(
         ("envs",),
         ("policies",),
         ("eval", "--help"),
+        ("view", "--help"),
         ("train", "--help"),
+        ("train", "--help", "all"),
+        ("distil", "--help"),
+        ("completion", "bash"),
     ],
 )
-def test_a_command_that_computes_nothing_starts_without_torch(
+def test_a_command_that_computes_nothing_starts_without_what_is_slow_to_import(
     arguments: tuple[str, ...],
 ) -> None:
-    """Torch takes seconds to import."""
+    """Torch takes seconds."""
     script = f"""
 import sys
 from sgrl.cli import main
@@ -246,12 +254,24 @@ try:
     main()
 except SystemExit as stop:
     assert not stop.code, stop.code
-assert "torch" not in sys.modules
+slow = {{"torch", "matplotlib", "PIL", "imageio", "viser", "ray", "pandas", "scipy", "tensorboard"}}
+assert not slow & set(sys.modules), slow & set(sys.modules)
 """
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_bodies_are_asked_for_alike_and_no_flag_is_negative(name: str) -> None:
+    options = TrainSettings if name in OWN_OPTIONS else COMMANDS[name]
+    hints = get_type_hints(options, include_extras=True)
+    for option, hint in hints.items():
+        assert not option.startswith("no_"), "it would be turned off by --no-no-…"
+        if option in ("body", "bodies"):
+            aliases = {alias for one in hint.__metadata__ for alias in one.aliases or ()}
+            assert {f"--{option}", *aliases} == {"--body", "--bodies"}
 
 
 def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Annotated, TypeVar
 
 import tyro
@@ -38,13 +39,11 @@ def _short_numbers(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] | N
 
 def parse_whole(text: str) -> int:
     """A whole number, as 20000, 20_000 or 2e4; ValueError if it is none."""
-    try:
-        return int(text)
-    except ValueError:
-        value = float(text)
-        if not value.is_integer():
-            raise ValueError(f"{text} is not a whole number") from None
-        return int(value)
+    for read in (int, float):
+        with suppress(ValueError):
+            if (value := read(text)) == value // 1:
+                return int(value)
+    raise ValueError(f"{text} is not a whole number")
 
 
 def read_options(

@@ -8,7 +8,9 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
 
 from sgrl.files import writable
 from sgrl.markup import markdown_table
@@ -32,7 +34,7 @@ BEHIND = 8.0
 def demo(
     out: Path = Path("demo"),
     minutes: float = 5.0,
-    body: str = "3d_cheetah_14_full",
+    body: Annotated[str, tyro.conf.arg(aliases=["--bodies"])] = "3d_cheetah_14_full",
     seconds: float = 10.0,
     seed: int = 0,
 ) -> None:

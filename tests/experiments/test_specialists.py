@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from sgrl.experiments.runner import run_job
@@ -39,7 +40,10 @@ def test_a_finished_job_drops_its_replay(tmp_path: Path) -> None:
 
 
 def test_the_plan_says_what_is_missing(tmp_path: Path, capsys: object) -> None:
-    specialists_command(("3d_hopper++",), algorithm="td3", runs=tmp_path, dry_run=True)
+    with pytest.raises(ValueError, match="name bodies or collections"):
+        specialists_command(runs=tmp_path, dry_run=True)
+    names, bodies = ("3d_hopper_3_shin",), ("3d_hopper_4_lower_shin", "3d_hopper_5_full")
+    specialists_command(names, bodies, algorithm="td3", runs=tmp_path, dry_run=True)
     text = capsys.readouterr().out  # type: ignore[attr-defined]
     assert "3 to start" in text
     assert not any(tmp_path.iterdir())

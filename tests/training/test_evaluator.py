@@ -99,6 +99,7 @@ def test_where_a_policy_is_found(evaluated: Path) -> None:
     with pytest.raises(ValueError, match="comes best or a number of steps, not 'last'"):
         load_policy(f"{evaluated}@last")
     assert split_place("a@b/run@7") == (Path("a@b/run"), 7)
+    assert split_place("run@2e6") == (Path("run"), 2_000_000)
 
 
 def test_without_evaluations_it_is_the_newest(evaluated: Path, tiny: Make) -> None:

@@ -18,6 +18,7 @@ import sgrl
 from sgrl.algorithms.ppo_config import PPOConfig
 from sgrl.algorithms.registry import ALGORITHMS
 from sgrl.algorithms.td3_config import TD3Config
+from sgrl.command_line import parse_whole
 from sgrl.models.methods import METHODS, PRESETS, get_method
 from sgrl.models.monolithic import MonolithicConfig
 from sgrl.models.set import SETConfig
@@ -271,5 +272,8 @@ def test_numbers_may_be_written_short() -> None:
         2_000_000,
         10,
     )
+    for text in ("1.5", "1e3x", "inf", "nan", "many"):
+        with pytest.raises(ValueError, match=f"{text} is not a whole number"):
+            parse_whole(text)
     with pytest.raises(SystemExit):
         parse_settings(["--steps", "1.5"])

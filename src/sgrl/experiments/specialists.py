@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sgrl.command_line import BodiesOption
 from sgrl.envs.task import Variant
 from sgrl.models.plugins import TRUST, TrustOption
 
@@ -25,7 +26,10 @@ METHOD = "monolithic+tn"
 
 
 def specialists_command(
-    bodies: tyro.conf.Positional[tuple[str, ...]],
+    names: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[BODY ...]")
+    ] = (),
+    bodies: BodiesOption = (),
     *,
     minutes: float | None = None,
     steps: int | None = None,
@@ -48,7 +52,8 @@ def specialists_command(
     `sgrl distil runs/specialists/*` makes one policy of them.
 
     Args:
-        bodies: Bodies or collections, such as 3d_walker++.
+        names: Bodies or collections, such as 3d_walker++.
+        bodies: The same, as other commands ask for them.
         minutes: Minutes of each training, if its steps are not done before.
         steps: Transitions of each training; the algorithm's number if not given.
         method: The network's method; one that is made for one body will do.
@@ -73,6 +78,8 @@ def specialists_command(
     from sgrl.experiments.reproduce import train_missing
     from sgrl.training.settings import TrainSettings
 
+    if not (names or bodies):
+        raise ValueError("name bodies or collections: sgrl specialists 3d_walker++")
     if cluster is not None and processes is not None:
         raise ValueError("processes are for this machine; on a cluster Ray knows how many fit")
     common = TrainSettings(
@@ -86,7 +93,7 @@ def specialists_command(
         device=device,
         init_from=init_from,
     )
-    jobs = specialist_jobs(bodies, common, runs)
+    jobs = specialist_jobs((*names, *bodies), common, runs)
     runner = LocalRunner(processes) if cluster is None else RayRunner(cluster)
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False, soft_wrap=True)
     plan = make_plan(jobs)

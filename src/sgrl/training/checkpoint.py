@@ -271,14 +271,18 @@ def _read(file: Path, metadata: Mapping[str, Any]) -> bytes:
 
 
 def _read_tensors(file: Path, metadata: Mapping[str, Any]) -> dict[str, Tensor]:
+    return decode_tensors(_read(file, metadata), file)
+
+
+def decode_tensors(data: bytes, file: Path) -> dict[str, Tensor]:
+    """The tensors that the contents of a file are; CorruptCheckpointError if they are none."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    data = _read(file, metadata)
     try:
         return load(data)
     except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
-        # Its checksum is right: somebody wrote both.
+        # Its checksum may be right: somebody wrote both.
         raise CorruptCheckpointError(f"{file} holds no tensors ({error})") from None
 
 

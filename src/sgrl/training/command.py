@@ -9,6 +9,7 @@ import dataclasses
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,9 @@ def parse_settings(
     defaults alone. ValueError for options of an algorithm other than the one that learns. The
     modules that the user names are trusted, those that only a recorded run names are not.
     """
+    words = list(takewhile(lambda word: not word.startswith("-"), arguments))
+    if words:
+        raise ValueError(f"name bodies after --bodies: {prog} --bodies {' '.join(words)}")
     named = option_values(arguments, "--algorithm")
     TRUST.add(option_values(arguments, "--trust"))
     TRUST.add_named((*named, *option_values(arguments, "--method")))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sgrl.command_line import parse_whole
+
 BEST = "best"
 """The folder of a run's best checkpoint, beside `checkpoints`, and what follows the @."""
 
@@ -16,9 +18,12 @@ def split_place(where: str | Path) -> tuple[Path, str | int | None]:
     name, at, which = path.name.rpartition("@")
     if not at:
         return path, None
-    if which != BEST and not which.isdecimal():
-        raise ValueError(f"{where}: after the @ comes best or a number of steps, not {which!r}")
-    return path.with_name(name), BEST if which == BEST else int(which)
+    try:
+        return path.with_name(name), BEST if which == BEST else parse_whole(which)
+    except ValueError:
+        raise ValueError(
+            f"{where}: after the @ comes best or a number of steps, not {which!r}"
+        ) from None
 
 
 def join_place(run: Path, which: str | int | None) -> Path:

@@ -30,6 +30,7 @@ from sgrl.training.checkpoint import (
 from sgrl.training.place import BEST, split_place
 from sgrl.training.run import Run, find_run
 from sgrl.training.settings import TrainSettings, check_device
+from sgrl.training.weights_file import SUFFIX, checkpoint_of, read_weights_file
 
 PORTABLE = ("actor.", "std.", "normalizer.")
 """How the names of weights begin from which any algorithm can start."""
@@ -157,16 +158,22 @@ def load_policy(
     *,
     trust: Sequence[str] = (),
 ) -> TrainedPolicy:
-    """The policy of a run, given by its folder, its name in `runs`, or a name that ships.
+    """The policy of a run, given by its folder, its name in `runs`, or a name that ships; or that
+    of a file of weights, `.safetensors`, in a checkpoint or with its `card.json` beside it.
 
-    Its best checkpoint, as evaluations on the way found, or else the newest that is whole;
+    A run's best checkpoint, as evaluations on the way found, or else the newest that is whole;
     `RUN@best` and `RUN@STEPS` name one, and so do the steps `checkpoint`. A run of a method from
     outside the package (`module:Class`) needs that module, whose code then runs: `trust` names the
     modules for which that is all right.
     """
     TRUST.add(trust)
     check_device(device)
-    place, which = split_place(run)
+    if (file := Path(run)).suffix != SUFFIX:
+        place, which = split_place(run)
+    elif (of_run := checkpoint_of(file)) is not None:
+        place, which = of_run
+    else:
+        return _policy_of_file(file, device)
     if which is not None and checkpoint is not None:
         raise ValueError(f"{run} names a checkpoint already, and another one is asked for")
     found = find_run(place)
@@ -178,6 +185,14 @@ def load_policy(
         raise ValueError(f"{folder}: {error}") from None
     policy.is_best = folder.parent.name == BEST
     return policy
+
+
+def _policy_of_file(file: Path, device: str) -> TrainedPolicy:
+    settings, steps, weights = read_weights_file(file)
+    try:
+        return policy_of(replace(settings, device=device), current_names(weights), file, steps)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
 
 
 def policy_of(

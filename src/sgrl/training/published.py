@@ -25,12 +25,13 @@ from sgrl.morphology.digest import physics
 from sgrl.morphology.mirror import alike
 from sgrl.morphology.table import TABLE
 from sgrl.training.acting import MirroredPolicy
+from sgrl.training.checkpoint import WEIGHTS, read_metadata
 from sgrl.training.evaluate import evaluate
 from sgrl.training.place import describe_place, split_place
 from sgrl.training.references import reference_return
 from sgrl.training.results import BodyResult, format_mean
 from sgrl.training.run import SHIPPED, Run, find_run
-from sgrl.training.settings import TrainSettings
+from sgrl.training.settings import TrainSettings, plain
 
 if TYPE_CHECKING:
     from sgrl.training.policy import TrainedPolicy
@@ -82,7 +83,9 @@ def publish(
         draft = Run(Path(scratch) / out.name)
         copy_policy(found, folder, weights, draft, out.name)
         say(f"publishing {describe_place(folder)} of {found.path}")
-        made = _made(found, out.name) | history_of(found, draft.checkpoints / folder.name)
+        kept = draft.checkpoints / folder.name
+        made = _made(found, out.name) | {"weights_sha256": read_metadata(kept)["sha256"][WEIGHTS]}
+        made |= history_of(found, kept)
         measured = _measured(load_policy(draft.path), episodes, threads, say)
         card = made | {"physics": physics()} | measured
         (draft.path / "card.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
@@ -98,6 +101,7 @@ def _made(run: Run, name: str) -> dict[str, Any]:
         "name": name,
         "method": settings.method,
         "preset": settings.preset,
+        "network": plain(settings.network),
         "algorithm": settings.algorithm,
         "variant": settings.variant,
         "bodies": list(settings.bodies),
