@@ -112,7 +112,7 @@ def settings_of(config: Any) -> dict[str, Setting]:
 
 
 def texts_of(config: type) -> dict[str, str]:
-    """The string below each field of a dataclass and of those that it inherits from, on one line."""
+    """The string below each field of a dataclass and of its bases, on one line."""
     texts = {}
     for one in filter(dataclasses.is_dataclass, reversed(config.__mro__)):
         (body,) = ast.parse(textwrap.dedent(inspect.getsource(one))).body
