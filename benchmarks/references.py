@@ -16,7 +16,7 @@ from typing import Any
 import tyro
 
 from sgrl import body_names, load_policy
-from sgrl.envs.task import Variant
+from sgrl.envs.variant import Variant
 from sgrl.training.acting import RandomPolicy
 from sgrl.training.evaluate import evaluate
 from sgrl.training.references import REFERENCES

@@ -19,7 +19,7 @@ register_envs()
 
 if TYPE_CHECKING:
     from sgrl.models.methods import register_method
-    from sgrl.models.plugins import trust
+    from sgrl.plugins import trust
     from sgrl.training.evaluate import evaluate
     from sgrl.training.loop import train
     from sgrl.training.policy import load_policy
@@ -33,7 +33,7 @@ _NEEDS_TORCH = {
     "load_policy": "sgrl.training.policy",
     "register_method": "sgrl.models.methods",
     "train": "sgrl.training.loop",
-    "trust": "sgrl.models.plugins",
+    "trust": "sgrl.plugins",
     "video": "sgrl.viewer.clip",
     "view": "sgrl.viewer.live",
 }

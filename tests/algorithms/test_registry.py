@@ -16,8 +16,8 @@ from sgrl.algorithms.check import check_algorithm
 from sgrl.algorithms.config import AlgorithmConfig
 from sgrl.algorithms.learner import Learner, Step
 from sgrl.algorithms.registry import ALGORITHMS, algorithm_named
-from sgrl.models.plugins import TRUST
 from sgrl.morphology import resolve_bodies
+from sgrl.plugins import TRUST
 from sgrl.setting import settings_of
 
 from .external import REINFORCE

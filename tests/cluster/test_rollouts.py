@@ -22,7 +22,7 @@ from sgrl.training import loop
 from sgrl.training.collector import LocalCollector
 from sgrl.training.learners import make_learner
 from sgrl.training.loop import train
-from sgrl.training.metrics import Clock
+from sgrl.training.metrics import Stopwatch
 from sgrl.training.settings import TrainSettings, resolve_settings
 from sgrl.training.settings_file import settings_to_json
 from tests.training.test_resume import SCRIPT
@@ -98,7 +98,7 @@ def arrays_of(step: Step) -> dict[str, Any]:
 def test_two_workers_have_the_copies_of_one_environment(cluster: Any) -> None:
     """Who steps a copy changes what it does by rounding alone; and one can go back."""
     settings = resolve_settings(replace(SMALL, rollout_workers=2, cluster=cluster.address))
-    local, clock = LocalCollector(settings), Clock()
+    local, clock = LocalCollector(settings), Stopwatch()
     torch.manual_seed(0)
     learner = make_learner(settings, local.layout, None)
     remote = RayCollector(settings, pytest.fail)

@@ -9,7 +9,7 @@ import numpy as np
 from sgrl.experiments.budgets import SMOKE, Budget
 from sgrl.experiments.catalogue import EXPERIMENTS
 from sgrl.experiments.experiment import Evaluation, Request
-from sgrl.experiments.results import Curve, Results, Series, Trial
+from sgrl.experiments.findings import Curve, EvaluationResult, Results, Series
 from sgrl.experiments.runner import Job
 from sgrl.training.results import Episode
 
@@ -29,10 +29,10 @@ def series(level: float) -> Series:
     return Series(step, level * step, 20.0 - step, height, np.linspace(1, 0, 5))
 
 
-def trial(job: Job, evaluation: Evaluation, total: float) -> Trial:
+def trial(job: Job, evaluation: Evaluation, total: float) -> EvaluationResult:
     """Two episodes with this mean return."""
     settings = job.settings
-    return Trial(
+    return EvaluationResult(
         method=settings.method,
         task=settings.bodies[0],
         seed=settings.seed,

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from sgrl.experiments.progress import GridProgress
+from sgrl.experiments.grid_progress import GridProgress
 from sgrl.experiments.reproduce import train_missing
-from sgrl.experiments.runner import Job, Outcome, Report
+from sgrl.experiments.runner import Job, JobResult, Report
 
 from .fabricated import request
 
@@ -23,12 +23,14 @@ class Pretender:
         self._fails = fails
         self.groups: list[list[str]] = []
 
-    def run(self, jobs: Sequence[Job], report: Report) -> list[Outcome]:
+    def run(self, jobs: Sequence[Job], report: Report) -> list[JobResult]:
         self.groups.append([job.label for job in jobs])
         outcomes = []
         for job in jobs:
             bad = job.label.startswith(self._fails)
-            outcomes.append(Outcome(job, "failed" if bad else "done", "[no] reason" if bad else ""))
+            outcomes.append(
+                JobResult(job, "failed" if bad else "done", "[no] reason" if bad else "")
+            )
             report(job, "started", "")
             report(job, outcomes[-1].status, outcomes[-1].reason)
         return outcomes
@@ -51,7 +53,7 @@ def test_a_failure_stops_only_what_starts_from_it(tmp_path: Path) -> None:
 
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     class Interrupted:
-        def run(self, jobs: Sequence[Job], report: Report) -> list[Outcome]:
+        def run(self, jobs: Sequence[Job], report: Report) -> list[JobResult]:
             raise KeyboardInterrupt
 
     shown = io.StringIO()

@@ -11,7 +11,7 @@ from sgrl.experiments.statistics import (
     bootstrap_interval,
     interquartile_mean,
     mean_and_error,
-    normalise,
+    normalize,
     performance_profile,
     probability_of_improvement,
 )
@@ -89,7 +89,7 @@ def test_the_probability_of_improvement() -> None:
 
 
 def test_normalised_scores_go_from_the_worst_run_to_the_best() -> None:
-    one, other = normalise([[[0.0, 5.0], [50.0, 5.0]], [[100.0, 5.0]]])
+    one, other = normalize([[[0.0, 5.0], [50.0, 5.0]], [[100.0, 5.0]]])
     assert one.tolist() == [[0.0, 0.5], [0.5, 0.5]]
     assert other.tolist() == [[1.0, 0.5]]
 

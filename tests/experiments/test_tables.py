@@ -10,8 +10,8 @@ from PIL import Image
 
 from sgrl.experiments.budgets import LAPTOP, SMOKE
 from sgrl.experiments.catalogue import EXPERIMENTS
+from sgrl.experiments.findings import scores, write_trials
 from sgrl.experiments.reproduce import write_pages
-from sgrl.experiments.results import scores, write_trials
 from sgrl.experiments.tables import Table, compare, latex_page, make_table, markdown_page
 
 from .fabricated import request, results

@@ -16,7 +16,7 @@ from torch import Tensor
 from sgrl.cli import main
 from sgrl.envs.single import LocomotionEnv
 from sgrl.models.batch import LimbBatch
-from sgrl.models.certificate import CertificateRow, certify, format_table, violations
+from sgrl.models.certificate import CertificateRow, certify, format_certificate, violations
 from sgrl.models.methods import (
     METHODS,
     PRESETS,
@@ -230,7 +230,7 @@ def test_the_certificate_is_reproducible_and_leaves_the_random_state_alone() -> 
 
 
 def test_the_table_has_a_line_per_method(rows: list[CertificateRow]) -> None:
-    lines = format_table(rows).splitlines()
+    lines = format_certificate(rows).splitlines()
     assert lines[0].replace("|", " ").split() == ["method", *SYMMETRIES]
     assert [line.split("|")[1].strip() for line in lines[2:]] == [
         "set",
@@ -308,5 +308,5 @@ def test_a_nan_is_never_kept() -> None:
     row = CertificateRow("set", "rotation", True, "random", float("nan"), 0.0)
     assert not row.holds
     good = CertificateRow("set", "rotation", True, "rollout", 0.0, 0.0)
-    assert "✗! nan" in format_table([good, row])
+    assert "✗! nan" in format_certificate([good, row])
     assert len(violations([good, row])) == 1

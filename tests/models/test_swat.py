@@ -7,8 +7,7 @@ from sgrl.models.batch import layout_of
 from sgrl.models.network import ACTOR, CRITIC
 from sgrl.models.set import SET, SETConfig
 from sgrl.models.states import random_batch
-from sgrl.models.structure import MAX_RANKS, RelationBias, TraversalEmbedding
-from sgrl.models.swat import PRESETS, SWAT, SWATConfig
+from sgrl.models.swat import MAX_RANKS, PRESETS, SWAT, RelationBias, SWATConfig, TraversalEmbedding
 from sgrl.morphology import get_body
 from sgrl.morphology.graph import graph_of
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import sgrl
 from sgrl.cli.eval import eval_command
 from sgrl.envs import locomotion
-from sgrl.envs.task import Variant
+from sgrl.envs.variant import Variant
 from sgrl.morphology import Morphology, digest, get_body, mirror_of
 from sgrl.training.acting import MirroredPolicy, RandomPolicy
 from sgrl.training.evaluate import (

@@ -13,7 +13,7 @@ import pytest
 
 from sgrl.algorithms.td3 import TD3
 from sgrl.morphology import resolve_bodies
-from sgrl.training.metrics import Board, Clock, Episodes, Losses, MetricsFile, Row
+from sgrl.training.metrics import Board, Episodes, Losses, MetricsFile, Row, Stopwatch
 
 BODIES = resolve_bodies(("3d_hopper_3_shin", "3d_hopper_5_full", "3d_walker_7_full"))
 
@@ -88,7 +88,7 @@ def test_losses_are_means_since_the_last_row() -> None:
 
 
 def test_the_clock_books_all_time() -> None:
-    clock = Clock()
+    clock = Stopwatch()
     clock.start(steps=100, seconds=50.0)
     clock.lap("sim")
     clock.lap("update")

@@ -12,7 +12,7 @@ import pytest
 from sgrl.algorithms.sac_config import SACConfig
 from sgrl.algorithms.td3_config import TD3Config
 from sgrl.experiments.budgets import get_budget
-from sgrl.models.plugins import TRUST
+from sgrl.plugins import TRUST
 from sgrl.training.command import parse_settings
 from sgrl.training.distil_command import parse_distillation
 from sgrl.training.identity import identity_of

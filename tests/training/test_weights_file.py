@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import sgrl
-from sgrl.models.plugins import TRUST
+from sgrl.plugins import TRUST
 from sgrl.training.published import publish
 from sgrl.training.run import SHIPPED
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sgrl.envs.observation import split
-from sgrl.envs.task import REACH_DISTANCE
+from sgrl.envs.variant import REACH_DISTANCE
 from sgrl.morphology import FAMILIES, Morphology, body_names, get_body
 from sgrl.viewer.driver import RandomDriver
 from sgrl.viewer.robot import XY, Robot

@@ -18,8 +18,8 @@ from torch import Tensor
 from sgrl.algorithms.config import AlgorithmConfig, Plan
 from sgrl.algorithms.learner import Array, Learner, Setup, Step
 from sgrl.envs.vector import LocomotionVectorEnv
-from sgrl.models.plugins import in_a_line
 from sgrl.morphology import resolve_bodies
+from sgrl.plugins import in_a_line
 
 BODIES = resolve_bodies(("3d_hopper_3_shin", "3d_walker_2_right_leg_left_knee"))
 ENVS = 2

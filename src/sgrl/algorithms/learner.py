@@ -160,7 +160,7 @@ class Learner(ABC):
 
     @abstractmethod
     def weights(self) -> dict[str, Tensor]:
-        """Copies of the networks' weights on the CPU, and of what they stand on, by name.
+        """The networks' weights, copied to the CPU, and what they stand on, by name.
 
         Those that begin with `actor.`, `std.` or `normalizer.` are the policy: any algorithm can
         start from them.
@@ -176,7 +176,7 @@ class Learner(ABC):
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
-        """Copies of all else that coming steps and updates depend on: nested dicts and lists of
+        """A copy of all else that coming steps and updates depend on: nested dicts and lists of
         tensors, NumPy arrays, numbers and strings. What lies in the storage's files may stay there.
         """
 

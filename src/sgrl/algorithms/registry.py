@@ -9,8 +9,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from sgrl.algorithms.config import AlgorithmConfig
-from sgrl.models.plugins import import_named
 from sgrl.nearest import did_you_mean
+from sgrl.plugins import import_named
 
 if TYPE_CHECKING:
     from sgrl.algorithms.learner import Learner
@@ -60,7 +60,7 @@ ALGORITHMS = {
 def algorithm_named(name: str) -> Algorithm:
     """A row of the table, or the one of a class `module:Class`; ValueError if there is none.
 
-    A class in a module that is trusted (see `models/plugins`) is imported, which runs that module's
+    A class in a module that is trusted (see `plugins`) is imported, which runs that module's
     code, and checked: it acts, stores, updates and saves once.
     """
     if name in ALGORITHMS:

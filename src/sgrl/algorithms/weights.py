@@ -27,7 +27,7 @@ def _current(name: str) -> str:
 
 
 def weights_of(parts: Mapping[str, nn.Module]) -> dict[str, Tensor]:
-    """Copies of the parts' weights on the CPU, named `part.…`."""
+    """The parts' weights, copied to the CPU, named `part.…`."""
     return {
         f"{part}.{name}": value.detach().to("cpu", copy=True).contiguous()
         for part, module in parts.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sgrl.command_line import BodiesOption
-from sgrl.models.plugins import TRUST, TrustOption
+from sgrl.plugins import TRUST, TrustOption
 
 
 def certify_command(
@@ -33,6 +33,6 @@ def certify_command(
     TRUST.add(trust)
     TRUST.add_named(methods)
     rows = certificate.certify(methods, bodies, preset=preset, samples=samples, seed=seed)
-    print(certificate.format_table(rows), flush=True)
+    print(certificate.format_certificate(rows), flush=True)
     if violated := certificate.violations(rows):
         raise RuntimeError("; ".join(violated))

@@ -12,12 +12,12 @@ import tyro
 
 from sgrl.command_line import BodiesOption
 from sgrl.envs.disturbances import read_levels
-from sgrl.envs.task import MAX_EPISODE_STEPS, Variant
+from sgrl.envs.variant import MAX_EPISODE_STEPS, Variant
 from sgrl.experiments.paper import paper_return
 from sgrl.files import SafeFolder
-from sgrl.models.plugins import TrustOption
 from sgrl.morphology import resolve_bodies
 from sgrl.morphology.digest import physics, physics_warning
+from sgrl.plugins import TrustOption
 from sgrl.training.acting import MirroredPolicy, Policy, RandomPolicy
 from sgrl.training.evaluate import evaluate
 from sgrl.training.results import (

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from sgrl.models.plugins import TrustOption
+from sgrl.plugins import TrustOption
 
 
 def publish_command(

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sgrl.command_line import BodiesOption
-from sgrl.models.plugins import TRUST, TrustOption
+from sgrl.plugins import TRUST, TrustOption
 
 if TYPE_CHECKING:
     from sgrl.experiments.experiment import Request
@@ -69,7 +69,7 @@ def reproduce_command(
     from sgrl.cluster.jobs import RayRunner
     from sgrl.experiments.local import LocalRunner
     from sgrl.experiments.plan import make_plan
-    from sgrl.experiments.reproduce import check_folder, reproduce, require_all, write_results
+    from sgrl.experiments.reproduce import check_folder, reproduce, require_all, write_findings
 
     request = make_request(name, budget, algorithm, methods, bodies, seeds, device, runs)
     out = out or RESULTS / f"{name}-{budget}"
@@ -88,7 +88,7 @@ def reproduce_command(
         return
     if not train:
         require_all(jobs)
-        written = write_results(request, out, lambda line: console.print(line, markup=False))
+        written = write_findings(request, out, lambda line: console.print(line, markup=False))
     else:
         written = reproduce(request, out, runner, console)
     console.print((out / "table.md").read_text(encoding="utf-8"), markup=False)
@@ -105,7 +105,7 @@ def make_request(
     device: str,
     runs: Path,
 ) -> Request:
-    """From words to values; ValueError says which word is unknown."""
+    """Turn words into values; ValueError says which word is unknown."""
     from sgrl.experiments.budgets import get_budget
     from sgrl.experiments.catalogue import get_experiment
     from sgrl.experiments.experiment import Request

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sgrl.cluster.connection import connected
-from sgrl.experiments.runner import Job, Outcome, Report, output_to_log, run_job
-from sgrl.models.plugins import TRUST
+from sgrl.experiments.runner import Job, JobResult, Report, output_to_log, run_job
+from sgrl.plugins import TRUST
 from sgrl.training.interrupt import InterruptedTrainingError
 from sgrl.training.loop import TrainingFailedError
 from sgrl.training.run import Run
@@ -28,7 +28,7 @@ RETRIES = 3
 LOOK_EVERY = 1.0
 """Seconds between looks at who has started."""
 RELEASE_SECONDS = 120.0
-"""For a process that was stopped, or lost its node, to let go of its run."""
+"""How long a process that was stopped, or lost its node, may take to let go of its run."""
 
 
 class RayRunner:
@@ -45,7 +45,7 @@ class RayRunner:
         with self._connected() as ray:
             self.processes = max(1, int(ray.cluster_resources().get("CPU", 0)))
 
-    def run(self, jobs: Sequence[Job], report: Report) -> list[Outcome]:
+    def run(self, jobs: Sequence[Job], report: Report) -> list[JobResult]:
         """See `Runner.run`."""
         with self._connected() as ray:
             grid = _Grid(ray, report)
@@ -81,7 +81,7 @@ class _Grid:
     """The jobs that run, and what became of the others."""
 
     def __init__(self, ray: Any, report: Report) -> None:
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[JobResult] = []
         self.running: dict[Any, _Attempt] = {}
         """By the reference of the task."""
         self._ray, self._report = ray, report
@@ -116,18 +116,18 @@ class _Grid:
         job, errors = attempt.job, self._ray.exceptions
         lost = ""
         try:
-            outcome: Outcome = self._ray.get(task)
+            outcome: JobResult = self._ray.get(task)
             if outcome.status == "stopped":  # nobody here asked it to
                 lost = "its node went down"
         except errors.RayTaskError as error:
-            outcome = Outcome(job, "failed", str(error).strip().splitlines()[-1])
+            outcome = JobResult(job, "failed", str(error).strip().splitlines()[-1])
         except errors.RayError as error:
             lost = type(error).__name__
         if lost:
             state = job.state()
             losses = attempt.losses + 1 if state.steps == attempt.steps else 1
             if state.phase == "done":
-                outcome = Outcome(job, "done")
+                outcome = JobResult(job, "done")
             elif losses <= RETRIES:
                 with open(job.log, "a", encoding="utf-8") as log:
                     log.write(f"lost ({lost}); to be started again\n")
@@ -135,7 +135,7 @@ class _Grid:
                 return
             else:
                 reason = f"lost {losses} times without coming further: {lost}"
-                outcome = Outcome(job, "failed", reason)
+                outcome = JobResult(job, "failed", reason)
         self.outcomes.append(outcome)
         self._report(job, outcome.status, outcome.reason)
 
@@ -163,12 +163,12 @@ def _at_home_anywhere(job: Job) -> Job:
     )
 
 
-def _work(job: Job, trust: Sequence[str]) -> Outcome:
+def _work(job: Job, trust: Sequence[str]) -> JobResult:
     """What a task does, on some node; it may import what the one that submitted it may."""
     TRUST.add(trust)
     if not job.log.exists():
         where = f"{platform.node()} does not see {job.settings.runs}"
-        return Outcome(job, "failed", f"{where}: the nodes of a cluster must share that folder")
+        return JobResult(job, "failed", f"{where}: the nodes of a cluster must share that folder")
     with output_to_log(job):
         print(f"on {platform.node()}, process {os.getpid()}", flush=True)
         _wait_until_free(job)
@@ -177,16 +177,16 @@ def _work(job: Job, trust: Sequence[str]) -> Outcome:
             state = job.state()
         except InterruptedTrainingError as stop:
             print(stop)
-            return Outcome(job, "stopped")
+            return JobResult(job, "stopped")
         except (TrainingFailedError, ValueError, OSError) as error:
             print(f"sgrl: {error}", file=sys.stderr)
-            return Outcome(job, "failed", str(error))
+            return JobResult(job, "failed", str(error))
         except Exception as error:
             traceback.print_exc()
-            return Outcome(job, "failed", repr(error))
+            return JobResult(job, "failed", repr(error))
     if state.phase != "done":
-        return Outcome(job, "failed", f"ended at {state.steps:,} steps, before it was done")
-    return Outcome(job, "done")
+        return JobResult(job, "failed", f"ended at {state.steps:,} steps, before it was done")
+    return JobResult(job, "done")
 
 
 def _wait_until_free(job: Job) -> None:

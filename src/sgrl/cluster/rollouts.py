@@ -23,10 +23,10 @@ from sgrl.algorithms.learner import Clock, EnvLayout, Learner, Step
 from sgrl.cluster.connection import connected
 from sgrl.envs.observation import FEATURES
 from sgrl.envs.vector import LocomotionVectorEnv
-from sgrl.models.plugins import TRUST
+from sgrl.plugins import TRUST
 from sgrl.training.collector import LocalCollector
 from sgrl.training.learners import make_learner
-from sgrl.training.metrics import Clock as StepClock
+from sgrl.training.metrics import Stopwatch
 from sgrl.training.settings import TrainSettings
 
 MAX_LOSSES = 3
@@ -64,7 +64,7 @@ class SharedNoise(np.random.Generator):
         self._rows, self._num_envs = rows, num_envs
 
     def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """For a `size` whose first number is that of the rows."""
+        """Draw for all environments: `size` begins with the number of the rows that are given."""
         drawn = super().standard_normal((self._num_envs, *size[1:]), dtype)
         return drawn[self._rows]
 
@@ -105,7 +105,7 @@ class RolloutWorker:
         self.learner.load_weights(weights)
         self.explorer.acting.bit_generator.state = standing.noise
         self.collector.load_state_dict(standing.env)
-        clock, count = StepClock(), rollout_steps(self.settings)
+        clock, count = Stopwatch(), rollout_steps(self.settings)
         steps = [self.collector.step(self.learner, clock) for _ in range(count)]
         return steps, self._standing()
 
@@ -165,11 +165,13 @@ class RayCollector:
         self._steps: Iterator[Step] = iter(())
 
     def start(self, seed: int) -> None:
+        """Reset all environments, each with a seed of its own that follows from this one."""
         self._connect()
         seeds = [[seed + int(row) for row in rows] for rows in self._rows]
         self._standings = self._ask(lambda worker, index: worker.start.remote(seeds[index]))
 
     def step(self, learner: Learner, clock: Clock) -> Step:
+        """The next step of a rollout; the workers make another when it is over."""
         step = next(self._steps, None)
         if step is None:
             weights = self._ray.put(learner.weights())
@@ -199,18 +201,21 @@ class RayCollector:
         return whole
 
     def state_dict(self) -> dict[str, Any]:
+        """Where environments and noise are at the end of the latest rollout."""
         return {
             "envs": [standing.env for standing in self._standings],
             "noise": [standing.noise for standing in self._standings],
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go back to a `state_dict`."""
         self._connect()
         self._standings = [
             Standing(env, noise) for env, noise in zip(state["envs"], state["noise"], strict=True)
         ]
 
     def close(self) -> None:
+        """Let the workers end."""
         self._workers = []  # those that nobody refers to end
         self._steps, self._standings = iter(()), []  # they lie in Ray's memory
         self._open.close()

@@ -3,8 +3,8 @@
 from sgrl.envs.recording import RecordVideo
 from sgrl.envs.registration import env_id, make_env, make_vec, register_envs
 from sgrl.envs.single import LocomotionEnv
-from sgrl.envs.task import task_for
 from sgrl.envs.terms import StepState
+from sgrl.envs.variant import task_for
 from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.morphology.task import Health, RewardTerm, Task, TerminationTerm
 

@@ -19,8 +19,8 @@ from sgrl.envs.disturbances import Disturbances, fill_levels
 from sgrl.envs.kinematics import Flags, Kinematics, Part, Rows
 from sgrl.envs.options import Start
 from sgrl.envs.streams import Streams, to_normal
-from sgrl.envs.task import REACH_DISTANCE
 from sgrl.envs.terms import Array, StepState, reward_rows, termination_rows
+from sgrl.envs.variant import REACH_DISTANCE
 from sgrl.morphology import Morphology
 from sgrl.morphology.task import FAR_TARGET, Task
 

@@ -10,7 +10,7 @@ from gymnasium.wrappers import TimeLimit
 
 from sgrl.envs.bounds import LONGEST_EPISODE, whole_number
 from sgrl.envs.single import LocomotionEnv
-from sgrl.envs.task import MAX_EPISODE_STEPS, Variant
+from sgrl.envs.variant import MAX_EPISODE_STEPS, Variant
 from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.morphology import Morphology, body_names
 from sgrl.morphology.task import Task

@@ -75,6 +75,7 @@ class FrameRenderer:
         return frame
 
     def close(self) -> None:
+        """Free what the renderer holds."""
         self._renderer.close()
 
 
@@ -128,6 +129,7 @@ class Window:
             self._shown = time.monotonic()
 
     def close(self) -> None:
+        """Close the window, if it is open."""
         atexit.unregister(self.close)
         self._handle.close()
         for thread in self._threads:

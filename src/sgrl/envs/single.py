@@ -27,7 +27,7 @@ from sgrl.envs.locomotion import Locomotion
 from sgrl.envs.observation import FEATURES
 from sgrl.envs.options import Start, parse_options, parse_seeds
 from sgrl.envs.rendering import FrameRenderer, Window, check_frame_size
-from sgrl.envs.task import Variant, fit_task
+from sgrl.envs.variant import Variant, fit_task
 from sgrl.morphology import Morphology, compile_model, get_body
 from sgrl.morphology.body import PHYSICS_STEPS
 from sgrl.morphology.task import LARGEST, Task

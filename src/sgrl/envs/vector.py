@@ -28,7 +28,7 @@ from sgrl.envs.observation import FEATURES
 from sgrl.envs.options import parse_options, parse_seeds
 from sgrl.envs.rendering import FrameRenderer, check_frame_size
 from sgrl.envs.stepper import Stepper
-from sgrl.envs.task import MAX_EPISODE_STEPS, Variant, fit_task
+from sgrl.envs.variant import MAX_EPISODE_STEPS, Variant, fit_task
 from sgrl.morphology import Collection, Morphology, resolve_bodies
 from sgrl.morphology.task import Task
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from sgrl.algorithms.config import AlgorithmConfig
 from sgrl.algorithms.ppo_config import PPOConfig
 from sgrl.algorithms.td3_config import TD3Config
-from sgrl.envs.task import MAX_EPISODE_STEPS
+from sgrl.envs.variant import MAX_EPISODE_STEPS
 from sgrl.morphology.table import COLLECTIONS
 from sgrl.nearest import did_you_mean
 from sgrl.training.recipes import RECIPES
@@ -17,7 +17,7 @@ from sgrl.training.settings import TrainSettings
 
 @dataclass(frozen=True)
 class Length:
-    """Of a training: so many steps, or fewer if the minutes are over before."""
+    """How long a training is: so many steps, or fewer if the minutes are over before."""
 
     steps: int
     minutes: float | None = None
@@ -39,7 +39,7 @@ class Budget:
     seeds: int
     """Trainings of each method."""
     episodes: int
-    """Of each trial: a trained run on one body."""
+    """Episodes of each trial: a trained run on one body."""
     episode_steps: int
     """Longest episode of a trial."""
     body: Length
@@ -54,7 +54,7 @@ class Budget:
     """What an algorithm, by its name, is told instead of its defaults."""
 
     def settings(self, method: str, task: str, seed: int, algorithm: str) -> TrainSettings:
-        """Of one training on a body or collection."""
+        """Settings of one training on a body or collection."""
         length = self.collection if task in COLLECTIONS else self.body
         return replace(
             self.common,

@@ -177,7 +177,7 @@ ORIENTATION = Experiment(
 
 BIAS = Experiment(
     name="bias",
-    title="Bias in the heading normalisation",
+    title="Bias in the heading normalization",
     place="tab:bias",
     grids={
         "smoke": (Grid(("set", "swat+hn", "monolithic+hn"), (SMALLEST,)),),

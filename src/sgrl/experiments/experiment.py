@@ -14,10 +14,10 @@ from typing import Literal
 from matplotlib.figure import Figure
 
 from sgrl.algorithms.registry import algorithm_named
-from sgrl.envs.task import Variant
+from sgrl.envs.variant import Variant
 from sgrl.experiments.budgets import Budget
+from sgrl.experiments.findings import Results
 from sgrl.experiments.paper import Key, Number
-from sgrl.experiments.results import Results
 from sgrl.experiments.runner import Job, make_job
 from sgrl.models.methods import get_method, method_title
 from sgrl.morphology.table import COLLECTIONS, get_body
@@ -48,7 +48,7 @@ class Evaluation:
     at: int | None = None
     """Steps of training after which; the end if not given."""
     seed: int = 0
-    """Of the starts and targets."""
+    """Seed of the starts and targets."""
     series: bool = False
     """Whether to record how the episodes went step by step."""
 

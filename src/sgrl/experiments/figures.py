@@ -1,4 +1,4 @@
-"""Figures of an experiment: small multiples, one colour a method, seeds shaded."""
+"""Figures of an experiment: small multiples, one color a method, seeds shaded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from sgrl.experiments.results import Array, Curve, Results, Series, Trial, scores
+from sgrl.experiments.findings import Array, Curve, EvaluationResult, Results, Series, scores
 from sgrl.experiments.statistics import mean_and_error, performance_profile
 from sgrl.experiments.tables import compare
 from sgrl.files import writable
@@ -28,7 +28,7 @@ GRID = 200
 
 
 def save_figure(figure: Figure, stem: Path) -> list[Path]:
-    """As PNG and SVG. Returns what was written."""
+    """Write a figure as PNG and SVG; returns what was written."""
     written = []
     for kind in ("png", "svg"):
         path = stem.with_suffix(f".{kind}")
@@ -179,7 +179,7 @@ def _curves(axes: Axes, curves: Sequence[Curve], results: Results) -> None:
 
 def _series(
     axes: Axes,
-    trials: Sequence[Trial],
+    trials: Sequence[EvaluationResult],
     results: Results,
     pick: Callable[[Series], Array],
     style: str = "-",
@@ -216,7 +216,7 @@ def _mean(lines: Array) -> Array:
     return mean
 
 
-def _bars(axes: Axes, trials: Sequence[Trial], results: Results) -> None:
+def _bars(axes: Axes, trials: Sequence[EvaluationResult], results: Results) -> None:
     """Groups of bars, one for each condition; a dot is a seed."""
     conditions = list(dict.fromkeys(trial.condition for trial in trials))
     tried = {trial.method for trial in trials}

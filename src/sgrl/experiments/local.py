@@ -15,8 +15,8 @@ from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 
 from sgrl.cores import count_cores
-from sgrl.experiments.runner import Job, Outcome, Report, output_to_log, run_job
-from sgrl.models.plugins import TRUST
+from sgrl.experiments.runner import Job, JobResult, Report, output_to_log, run_job
+from sgrl.plugins import TRUST
 from sgrl.training.interrupt import InterruptedTrainingError, RaisedSignals
 from sgrl.training.loop import TrainingFailedError
 
@@ -37,12 +37,12 @@ class LocalRunner:
             raise ValueError(f"processes must be 1 or more, not {processes}")
         self.processes = processes or self.cores
 
-    def run(self, jobs: Sequence[Job], report: Report) -> list[Outcome]:
+    def run(self, jobs: Sequence[Job], report: Report) -> list[JobResult]:
         """See `Runner.run`."""
         with RaisedSignals():
             return self._run(jobs, report)
 
-    def _run(self, jobs: Sequence[Job], report: Report) -> list[Outcome]:
+    def _run(self, jobs: Sequence[Job], report: Report) -> list[JobResult]:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(list(PRELOADED))
         at_once = min(self.processes, max(1, len(jobs)))
@@ -107,20 +107,20 @@ def _stop_when_orphaned() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _outcome(process: BaseProcess, job: Job) -> Outcome:
+def _outcome(process: BaseProcess, job: Job) -> JobResult:
     """Of a process that has ended, or is about to."""
     process.join()
     code = process.exitcode
     if code == STOPPED or code == -signal.SIGTERM:
-        return Outcome(job, "stopped")
+        return JobResult(job, "stopped")
     if code is not None and code < 0:
-        return Outcome(job, "failed", f"ended by {signal.Signals(-code).name}")
+        return JobResult(job, "failed", f"ended by {signal.Signals(-code).name}")
     if code != 0:
-        return Outcome(job, "failed", _last_line(job))
+        return JobResult(job, "failed", _last_line(job))
     state = job.state()
     if state.phase != "done":
-        return Outcome(job, "failed", f"ended at {state.steps:,} steps, before it was done")
-    return Outcome(job, "done")
+        return JobResult(job, "failed", f"ended at {state.steps:,} steps, before it was done")
+    return JobResult(job, "done")
 
 
 def _last_line(job: Job) -> str:

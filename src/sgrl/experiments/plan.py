@@ -78,7 +78,7 @@ class GridPlan:
 
 
 def make_plan(jobs: Sequence[Job]) -> GridPlan:
-    """As the folders are now."""
+    """What the folders say now is done and what is to do."""
     return GridPlan(tuple(jobs), tuple(job.state() for job in jobs))
 
 

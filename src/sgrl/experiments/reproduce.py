@@ -1,4 +1,4 @@
-"""From a request to its files: plan, train what is missing, try out, tabulate, draw."""
+"""A request made into its files: plan, train what is missing, evaluate, tabulate, draw."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rich.console import Console
 
 from sgrl.experiments.experiment import Request
 from sgrl.experiments.figures import draw_profile, save_figure
+from sgrl.experiments.findings import Results, write_trials
+from sgrl.experiments.grid_progress import GridProgress
 from sgrl.experiments.plan import make_plan, waves
-from sgrl.experiments.progress import GridProgress
-from sgrl.experiments.results import Results, write_trials
-from sgrl.experiments.runner import Job, Outcome, Runner
+from sgrl.experiments.runner import Job, JobResult, Runner
 from sgrl.experiments.tables import latex_page, markdown_page
-from sgrl.experiments.trials import try_out
+from sgrl.experiments.trials import evaluate_jobs
 from sgrl.files import writable
 from sgrl.training.interrupt import RaisedSignals, output_may_close
 
@@ -34,13 +34,13 @@ def reproduce(request: Request, out: Path, runner: Runner, console: Console) -> 
     check_folder(request, out)
     with RaisedSignals(), output_may_close():
         train_missing(request.jobs(), runner, console)
-        return write_results(request, out, lambda line: console.print(line, markup=False))
+        return write_findings(request, out, lambda line: console.print(line, markup=False))
 
 
 def train_missing(jobs: list[Job], runner: Runner, console: Console) -> None:
     """Bring every job to its end; those that start from others after them."""
     unfinished = make_plan(jobs).unfinished()
-    failed: list[Outcome] = []
+    failed: list[JobResult] = []
     try:
         with GridProgress(unfinished, console) as progress:
             for group in waves(unfinished):
@@ -48,7 +48,7 @@ def train_missing(jobs: list[Job], runner: Runner, console: Console) -> None:
                 ready = [job for job in group if job.settings.init_from not in broken]
                 for job in (job for job in group if job not in ready):
                     reason = f"what it starts from failed: {job.settings.init_from}"
-                    failed.append(Outcome(job, "failed", reason))
+                    failed.append(JobResult(job, "failed", reason))
                     progress.report(job, "failed", reason)
                 if ready:
                     outcomes = runner.run(ready, progress.report)
@@ -104,14 +104,14 @@ def _about(request: Request) -> dict[str, Any]:
     }
 
 
-def write_results(request: Request, out: Path, say: Callable[[str], None]) -> list[Path]:
+def write_findings(request: Request, out: Path, say: Callable[[str], None]) -> list[Path]:
     """Try out what was trained, and write episodes, table and figure. Returns the files."""
     # First of all, so that a folder that was cut off is known for what it is.
     command = shlex.join(["sgrl", *sys.argv[1:]])
     about = _about(request) | {"command": command, "jobs": [job.name for job in request.jobs()]}
     with writable(out / ABOUT) as draft:
         draft.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    results = try_out(request, out / "trials", say)
+    results = evaluate_jobs(request, out / "trials", say)
     return [out / ABOUT, *write_trials(results.trials, out), *write_pages(results, request, out)]
 
 

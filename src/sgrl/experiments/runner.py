@@ -34,7 +34,7 @@ class State:
     steps: int = 0
     """At the newest checkpoint."""
     seconds: float = 0.0
-    """Of training, until then."""
+    """Seconds of training until then."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def run_job(job: Job) -> None:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class JobResult:
     """What became of a job."""
 
     job: Job
@@ -150,7 +150,7 @@ Report = Callable[[Job, Event, str], None]
 class Runner(Protocol):
     """Runs jobs that do not depend on each other, somewhere."""
 
-    def run(self, jobs: Sequence[Job], report: Report) -> list[Outcome]:
+    def run(self, jobs: Sequence[Job], report: Report) -> list[JobResult]:
         """Bring every job to its end, or say why not: one that fails does not stop the others.
 
         KeyboardInterrupt is raised after all jobs have saved what they have and ended.

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sgrl.command_line import BodiesOption
-from sgrl.envs.task import Variant
-from sgrl.models.plugins import TRUST, TrustOption
+from sgrl.envs.variant import Variant
+from sgrl.plugins import TRUST, TrustOption
 
 if TYPE_CHECKING:
     from sgrl.experiments.runner import Job
@@ -118,7 +118,7 @@ def specialist_jobs(bodies: Sequence[str], common: TrainSettings, runs: Path) ->
 
 def results_table(jobs: Sequence[Job]) -> Table:
     """The best evaluation of each job while it was trained."""
-    from sgrl.experiments.results import read_curve
+    from sgrl.experiments.findings import read_curve
 
     table = Table(title_justify="left")
     for column in ("specialist", "best return", "at steps", "run"):

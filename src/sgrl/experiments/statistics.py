@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 
 RESAMPLES = 2_000
-"""Of a bootstrap."""
+"""Samples that a bootstrap draws."""
 CONFIDENCE = 0.95
 
 
@@ -79,7 +79,7 @@ def probability_of_improvement(first: ArrayLike, second: ArrayLike) -> float:
     return float(np.mean((difference > 0) + 0.5 * (difference == 0)))
 
 
-def normalise(groups: Sequence[ArrayLike]) -> list[Array]:
+def normalize(groups: Sequence[ArrayLike]) -> list[Array]:
     """Scores (seeds, bodies) of several methods, body by body from 0, the worst run of any
     method, to 1, the best: so that bodies with large returns count no more than others.
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from sgrl.experiments.experiment import Request
-from sgrl.experiments.results import Array, Results, Trial, scores
+from sgrl.experiments.findings import Array, EvaluationResult, Results, scores
 from sgrl.experiments.statistics import (
     bootstrap_interval,
     interquartile_mean,
     mean_and_error,
-    normalise,
+    normalize,
     probability_of_improvement,
 )
 from sgrl.markup import markdown_table, one_line
@@ -83,12 +83,12 @@ class Line:
     task: str
     body: str
     condition: str
-    trials: tuple[Trial, ...]
+    trials: tuple[EvaluationResult, ...]
 
 
 def make_lines(results: Results, per_body: bool) -> list[Line]:
     """One for each method, task, body (or all bodies of the task) and condition."""
-    groups: dict[tuple[str, str, str], list[Trial]] = {}
+    groups: dict[tuple[str, str, str], list[EvaluationResult]] = {}
     for trial in results.trials:
         body = trial.body if per_body else ""
         groups.setdefault((trial.task, body, trial.condition), []).append(trial)
@@ -172,7 +172,7 @@ def compare(results: Results) -> Comparison:
     tried = {method: _bodies(trials) for method, trials in by_method.items()}
     first, *others = by_method
     complete = [method for method in by_method if tried[method] == tried[first]]
-    normalised = normalise([scores(_ordered(by_method[method])) for method in complete])
+    normalized = normalize([scores(_ordered(by_method[method])) for method in complete])
     better = {}
     for other in others:
         shared = tried[first] & tried[other]
@@ -181,14 +181,14 @@ def compare(results: Results) -> Comparison:
             for method in (first, other)
         ]
         better[other] = probability_of_improvement(*pair)
-    return Comparison(dict(zip(complete, normalised, strict=True)), better)
+    return Comparison(dict(zip(complete, normalized, strict=True)), better)
 
 
-def _bodies(trials: Sequence[Trial]) -> set[tuple[str, str]]:
+def _bodies(trials: Sequence[EvaluationResult]) -> set[tuple[str, str]]:
     return {(trial.task, trial.body) for trial in trials}
 
 
-def _ordered(trials: Sequence[Trial]) -> list[Trial]:
+def _ordered(trials: Sequence[EvaluationResult]) -> list[EvaluationResult]:
     """The same bodies in the same order, whichever method."""
     return sorted(trials, key=lambda trial: (trial.task, trial.body))
 

@@ -15,7 +15,14 @@ import numpy as np
 from sgrl.envs.observation import FEATURES, HEIGHT
 from sgrl.experiments.budgets import Budget
 from sgrl.experiments.experiment import Evaluation, Request
-from sgrl.experiments.results import SERIES_COLUMNS, Curve, Results, Series, Trial, read_curve
+from sgrl.experiments.findings import (
+    SERIES_COLUMNS,
+    Curve,
+    EvaluationResult,
+    Results,
+    Series,
+    read_curve,
+)
 from sgrl.experiments.runner import Job
 from sgrl.experiments.statistics import mean_and_error
 from sgrl.files import writable
@@ -34,12 +41,12 @@ from sgrl.training.results import Episode, format_mean
 from sgrl.training.run import Run
 
 POINTS = 100
-"""Of a series, at most."""
+"""Points that a series has at most."""
 NEAR = 0.02
 """Part of the steps by which a checkpoint may miss the moment that it is asked for."""
 
 
-def try_out(request: Request, folder: Path, say: Callable[[str], None]) -> Results:
+def evaluate_jobs(request: Request, folder: Path, say: Callable[[str], None]) -> Results:
     """All trials of a request whose jobs are done; those with a file in `folder` are read."""
     trials, curves = [], []
     for job in request.jobs():
@@ -87,7 +94,7 @@ def nearest_checkpoint(job: Job, steps: int | None) -> int:
 
 
 def trial_name(job: Job, evaluation: Evaluation, budget: Budget, steps: int) -> str:
-    """Of the file of a trial, which follows from all that its outcome depends on."""
+    """The name of a trial's file, which follows from all that its result depends on."""
     checkpoint = read_metadata(checkpoint_folder(Run(job.folder).checkpoints, steps))
     weights = checkpoint["sha256"][WEIGHTS]
     facts = [dataclasses.asdict(evaluation), budget.episodes, budget.episode_steps, weights]
@@ -95,7 +102,9 @@ def trial_name(job: Job, evaluation: Evaluation, budget: Budget, steps: int) -> 
     return f"{job.name}-{digest}-{steps}.json"
 
 
-def _try(policy: TrainedPolicy, job: Job, evaluation: Evaluation, budget: Budget) -> Trial:
+def _try(
+    policy: TrainedPolicy, job: Job, evaluation: Evaluation, budget: Budget
+) -> EvaluationResult:
     settings = job.settings
     recorder = SeriesRecorder(budget.episodes, budget.episode_steps) if evaluation.series else None
     (result,) = evaluate(
@@ -108,7 +117,7 @@ def _try(policy: TrainedPolicy, job: Job, evaluation: Evaluation, budget: Budget
         max_episode_steps=budget.episode_steps,
         watch=recorder,
     )
-    return Trial(
+    return EvaluationResult(
         method=settings.method,
         task=settings.bodies[0],
         seed=settings.seed,
@@ -158,7 +167,7 @@ class SeriesRecorder:
         return Series(np.array(self._steps, np.float64), *np.array(self._points).T)
 
 
-def _write(trial: Trial, file: Path) -> None:
+def _write(trial: EvaluationResult, file: Path) -> None:
     episodes = [dataclasses.astuple(episode) for episode in trial.episodes]
     facts: dict[str, Any] = {**trial.about(), "episodes": episodes, "series": None}
     if trial.series is not None:
@@ -167,13 +176,13 @@ def _write(trial: Trial, file: Path) -> None:
         draft.write_text(json.dumps(facts), encoding="utf-8")
 
 
-def _read(file: Path) -> Trial:
+def _read(file: Path) -> EvaluationResult:
     try:
         facts = json.loads(file.read_text(encoding="utf-8"))
         episodes = tuple(Episode(*values) for values in facts.pop("episodes"))
         series = facts.pop("series")
         if series is not None:
             series = Series(**{name: np.array(values) for name, values in series.items()})
-        return Trial(**facts, episodes=episodes, series=series)
+        return EvaluationResult(**facts, episodes=episodes, series=series)
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{file} is not a trial ({error}); remove it to try again") from None

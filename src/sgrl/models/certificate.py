@@ -35,7 +35,7 @@ from sgrl.envs.single import LocomotionEnv
 from sgrl.markup import markdown_table
 from sgrl.models.batch import LimbBatch
 from sgrl.models.methods import METHODS, get_method, make_actor, make_critic
-from sgrl.models.mirror import mirror_error
+from sgrl.models.mirrored import mirror_error
 from sgrl.models.states import random_batch, rollout_batch
 from sgrl.morphology import Morphology, body_names, resolve_bodies
 from sgrl.symmetry import (
@@ -133,7 +133,7 @@ def certify_actor(
         return _worst(list(_measure(method, _Cases(bodies, seed), actor, None, samples, seed)))
 
 
-def format_table(rows: Sequence[CertificateRow]) -> str:
+def format_certificate(rows: Sequence[CertificateRow]) -> str:
     """A Markdown table: a line per method, in each cell the error of the action and of Q."""
     errors: dict[str, dict[Symmetry, list[CertificateRow]]] = {}
     for row in rows:

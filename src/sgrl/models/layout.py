@@ -29,7 +29,7 @@ from sgrl.morphology.graph import (
 )
 
 if TYPE_CHECKING:
-    from sgrl.models.mirror import LayoutImage
+    from sgrl.models.mirrored import LayoutImage
 
 CACHED_LAYOUTS = 256
 """Layouts kept; the least recently used goes first."""
@@ -180,7 +180,7 @@ class BatchLayout:
     @cached_property
     def image(self) -> LayoutImage:
         """Rows of the mirror images of the bodies, and which of their limbs is whose image."""
-        from sgrl.models.mirror import LayoutImage  # here, because it stands on layouts
+        from sgrl.models.mirrored import LayoutImage  # here, because it stands on layouts
 
         return LayoutImage.make(self)
 

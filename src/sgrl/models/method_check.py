@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from sgrl.models.batch import LimbBatch, layout_of
 from sgrl.models.network import ACTOR, CRITIC, GAUSSIAN_ACTOR, VALUE, Role
-from sgrl.models.plugins import in_a_line
 from sgrl.models.states import random_batch
 from sgrl.morphology import resolve_bodies
+from sgrl.plugins import in_a_line
 
 if TYPE_CHECKING:
     from sgrl.models.methods import Method

@@ -21,7 +21,7 @@ from sgrl.models import monolithic, swat
 from sgrl.models import set as set_
 from sgrl.models.canonical import Canonicalized, Frame
 from sgrl.models.method_check import check_method
-from sgrl.models.mirror import MirrorAveraged
+from sgrl.models.mirrored import MirrorAveraged
 from sgrl.models.monolithic import Monolithic
 from sgrl.models.network import (
     ACTOR,
@@ -36,12 +36,12 @@ from sgrl.models.network import (
     TwinCritic,
     Value,
 )
-from sgrl.models.plugins import import_named
 from sgrl.models.set import SET
 from sgrl.models.smp import SMP, SMPConfig
 from sgrl.models.swat import SWAT
 from sgrl.morphology import Morphology, mirror_of
 from sgrl.nearest import did_you_mean
+from sgrl.plugins import import_named
 from sgrl.symmetry import Symmetry
 
 Config = Any

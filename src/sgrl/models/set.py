@@ -30,7 +30,7 @@ from sgrl.models.network import (
     linear,
     std_layer,
 )
-from sgrl.models.structure import RelationBias, TraversalEmbedding
+from sgrl.models.swat import RelationBias, TraversalEmbedding
 
 AXES = slice(3, 6)
 """The hinge axes x, y and z among the six vectors of a limb."""

@@ -4,6 +4,10 @@ A limb's observation is embedded together with its place in three traversals of 
 the first layer's attention is biased by three relations between limbs; the decoder sees
 the limb's raw input beside what attention made of it. Without the structural information
 it is Amorpheus (Kurin et al. 2021). Symmetry: none, vectors are read as plain numbers.
+
+Traversals and relations are counted in the body itself or, with `canonical_positions`, in the full
+body of its family (see `canonical_graph_of`), so that a limb has one position there, whichever
+others are missing. SET reads them, too.
 """
 
 from __future__ import annotations
@@ -24,7 +28,10 @@ from sgrl.models.network import (
     linear,
     std_layer,
 )
-from sgrl.models.structure import RelationBias, TraversalEmbedding
+from sgrl.morphology.graph import NUM_RELATIONS, NUM_TRAVERSALS
+
+MAX_RANKS = 64
+"""Ranks in a traversal that have an embedding of their own; later ones share the last."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,56 @@ PRESETS = {
     "many": SWATConfig(embedding=64, hidden=128, canonical_positions=True),
     "paper": SWATConfig(layers=3, heads=2, embedding=128, hidden=256),
 }
+
+
+class TraversalEmbedding(nn.Module):
+    """Where a limb stands in its body: learned embeddings of three traversals side by side.
+
+    There are `MAX_RANKS` for each traversal, and further ranks share the last, so a body of any
+    size has its embeddings. Those of ranks that training never saw keep their small initial values
+    and change little.
+    """
+
+    owner: Tensor
+
+    def __init__(self, width: int, *, canonical_positions: bool = False) -> None:
+        super().__init__()
+        self.canonical_positions = canonical_positions
+        if width < NUM_TRAVERSALS:
+            raise ValueError(f"an embedding of {NUM_TRAVERSALS} traversals can't be {width} wide")
+        self.table = nn.Parameter(0.1 * torch.randn(MAX_RANKS, width))
+        # Column c belongs to traversal 3 c / width.
+        column = torch.arange(width) * NUM_TRAVERSALS // width
+        owner = column == torch.arange(NUM_TRAVERSALS).unsqueeze(1)
+        self.register_buffer("owner", owner.unsqueeze(1), persistent=False)
+
+    def forward(self, layout: BatchLayout) -> Tensor:
+        """(limbs, width)."""
+        one_hot = layout.traversals(self.table.dtype, self.canonical_positions)
+        ranks = one_hot.shape[1] // NUM_TRAVERSALS
+        table = self.table[:ranks]
+        if ranks > MAX_RANKS:
+            table = torch.cat((table, table[-1:].expand(ranks - MAX_RANKS, -1)))
+        # A product with one-hot ranks of the bodies' limbs: there are fewer than in the batch.
+        return layout.from_bodies(one_hot @ (table * self.owner).flatten(0, 1))
+
+
+class RelationBias(nn.Module):
+    """Bias of the attention logits: a linear map from three relations to heads.
+
+    It has no constant term, which would move all logits of a softmax alike.
+    """
+
+    def __init__(self, heads: int, *, canonical_positions: bool = False) -> None:
+        super().__init__()
+        self.canonical_positions = canonical_positions
+        self.map = nn.Linear(NUM_RELATIONS, heads, bias=False)
+
+    def forward(self, layout: BatchLayout) -> Tensor:
+        """(1 or bins, heads, size, size), of limb i to limb j."""
+        relations = layout.relations(self.map.weight.dtype, self.canonical_positions)
+        bias: Tensor = self.map(relations)
+        return bias.permute(0, 3, 1, 2)
 
 
 class SWATLayer(nn.Module):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple, cast, get_args
 
-from sgrl.envs.task import Variant
+from sgrl.envs.variant import Variant
 from sgrl.markup import Html, html_table
 from sgrl.report.cards import PolicyRecord
 from sgrl.report.groups import Group, task_of

@@ -14,11 +14,11 @@ from typing import Any, get_args
 from urllib.parse import quote
 
 import sgrl
-from sgrl.envs.task import Variant
+from sgrl.envs.variant import Variant
 from sgrl.files import writable
 from sgrl.markup import Html
-from sgrl.models.plugins import TRUST
 from sgrl.morphology import get_body
+from sgrl.plugins import TRUST
 from sgrl.report import run_tables
 from sgrl.report.cards import PolicyRecord, find_policies
 from sgrl.report.certificates import certificate_table

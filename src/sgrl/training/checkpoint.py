@@ -53,7 +53,7 @@ class Checkpoint:
     """Everything that a training goes on from: copies, since it is written while that goes on."""
 
     weights: dict[str, Tensor]
-    """Of the networks, and of what else a policy or a new training from them needs."""
+    """Weights of the networks, and of what else a policy or a new training from them needs."""
     state: dict[str, Any] | None
     """All else: nested dicts, lists, tensors, arrays, numbers. None of one to act with alone."""
     metadata: dict[str, Any]

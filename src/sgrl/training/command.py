@@ -16,7 +16,7 @@ from typing import Any
 from sgrl.algorithms.registry import ALGORITHMS, algorithm_named
 from sgrl.command_line import read_options
 from sgrl.markup import plain_lines
-from sgrl.models.plugins import TRUST
+from sgrl.plugins import TRUST
 from sgrl.training.recipes import Recipe, recipe_named, recorded_settings
 from sgrl.training.settings import TrainSettings
 from sgrl.training.train_help import asks_for_help, print_help

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sgrl.envs.task import MAX_EPISODE_STEPS, Variant
+from sgrl.envs.variant import MAX_EPISODE_STEPS, Variant
 from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.morphology import Collection, Morphology, resolve_bodies
 from sgrl.training.acting import Policy
@@ -29,7 +29,7 @@ class Moment:
 
     body: Morphology
     step: int
-    """From 1."""
+    """The step of the episode, from 1."""
     episodes: NDArray[np.intp]
     """(rows,), which episodes of the evaluation these are."""
     observations: NDArray[np.float32]

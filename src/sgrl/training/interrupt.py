@@ -1,4 +1,4 @@
-"""Being asked to stop, at a moment of one's own choosing; and going on when nobody listens."""
+"""Being asked to stop, at a moment of one's own choosing; and going on when nobody reads."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SignalInterrupt(KeyboardInterrupt):
 class _Handlers:
     """A context in which the first of `SIGNALS` is handled, and a second stops at once.
 
-    Ctrl-C is heard also where it was ignored, as below `nohup make` and in many CI runners: who
+    Ctrl-C is taken also where it was ignored, as below `nohup make` and in many CI runners: who
     sends it means it. A terminal that closes is not, where that is ignored: `nohup` asks for that.
     """
 
@@ -71,9 +71,9 @@ class _Handlers:
                 is_ctrl_c = one == signal.SIGINT
                 handler = signal.default_int_handler if is_ctrl_c else signal.SIG_DFL
             signal.signal(one, handler)
-        self._heard(number)
+        self._received(number)
 
-    def _heard(self, number: int) -> None:
+    def _received(self, number: int) -> None:
         raise NotImplementedError
 
 
@@ -85,7 +85,7 @@ class StopRequest(_Handlers):
         self.signal: int | None = None
         """The signal that came, if one did."""
 
-    def _heard(self, number: int) -> None:
+    def _received(self, number: int) -> None:
         self.signal = number
         name = signal.Signals(number).name
         # The line may have a progress bar on it. Not `print`, which this may have interrupted.
@@ -98,7 +98,7 @@ class StopRequest(_Handlers):
 class RaisedSignals(_Handlers):
     """A context in which the first signal is raised as SignalInterrupt, however this began."""
 
-    def _heard(self, number: int) -> None:
+    def _received(self, number: int) -> None:
         raise SignalInterrupt(number)
 
 

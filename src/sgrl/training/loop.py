@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from sgrl.markup import one_line
-from sgrl.models.plugins import TRUST
+from sgrl.plugins import TRUST
 from sgrl.training.checkpoint import (
     Checkpoint,
     CheckpointWriter,
@@ -32,7 +32,7 @@ from sgrl.training.collector import Collector, LocalCollector
 from sgrl.training.evaluator import Evaluator
 from sgrl.training.interrupt import InterruptedTrainingError, StopRequest, output_may_close
 from sgrl.training.learners import make_learner
-from sgrl.training.metrics import Board, Clock, Episodes, Losses, MetricsFile, Row
+from sgrl.training.metrics import Board, Episodes, Losses, MetricsFile, Row, Stopwatch
 from sgrl.training.place import describe_place, join_place, split_place
 from sgrl.training.policy import PORTABLE, read_policy_weights
 from sgrl.training.progress import TrainingProgress, make_console
@@ -165,7 +165,7 @@ class Training:
         self.episodes = Episodes(settings.morphologies(), layout.body_index)
         self.losses = Losses(self.learner.metrics)
         self.evaluator = Evaluator(settings, run)
-        self.clock = Clock()
+        self.clock = Stopwatch()
         self.steps = 0
         """Transitions so far."""
         self.metrics: MetricsFile

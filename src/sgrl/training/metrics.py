@@ -137,7 +137,7 @@ class Losses:
         return row
 
     def state_dict(self) -> dict[str, tuple[float, int]]:
-        """As JSON has it, to the bit."""
+        """What was counted, in a form that JSON keeps to the bit."""
         return dict(self._sums)
 
     def load_state_dict(self, state: Mapping[str, Sequence[Any]]) -> None:
@@ -145,7 +145,7 @@ class Losses:
         self._sums = {name: (float(state[name][0]), int(state[name][1])) for name in self._names}
 
 
-class Clock:
+class Stopwatch:
     """Where the time goes. `seconds` is that of the whole run, over all its processes."""
 
     def __init__(self) -> None:
@@ -212,6 +212,7 @@ class MetricsFile:
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
+        """Close the file."""
         with suppress(OSError):  # of a row that did not fit, which `append` has told
             self._file.close()
 
@@ -244,6 +245,7 @@ class Board:
             self._wandb.log(known, step=steps)
 
     def close(self) -> None:
+        """Write what is left, and end the run of Weights & Biases."""
         with suppress(OSError):  # the rows are in metrics.csv; the disk may be full
             self._writer.close()
         if self._wandb is not None:

@@ -19,8 +19,8 @@ from sgrl.models.batch import LimbBatch
 from sgrl.models.methods import make_actor, make_gaussian_actor
 from sgrl.models.network import Actor, GaussianActor, MeanActor
 from sgrl.models.normalizer import Normalizer
-from sgrl.models.plugins import TRUST
 from sgrl.morphology import Morphology, get_body
+from sgrl.plugins import TRUST
 from sgrl.training.acting import Array, Policy
 from sgrl.training.checkpoint import (
     CorruptCheckpointError,

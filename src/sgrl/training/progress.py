@@ -123,7 +123,7 @@ class TrainingProgress:
 
 
 def format_seconds(seconds: float) -> str:
-    """As 5 s, 3 min, 2 h 05 min or 1 d 4 h."""
+    """A duration in words: 5 s, 3 min, 2 h 05 min or 1 d 4 h."""
     minutes = round(seconds / 60)
     if seconds < 60:
         return f"{seconds:.0f} s"

@@ -17,13 +17,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sgrl.envs.task import MAX_EPISODE_STEPS, Variant
+from sgrl.envs.variant import MAX_EPISODE_STEPS, Variant
 from sgrl.markup import markdown_cell, one_line
-from sgrl.models.plugins import TRUST
 from sgrl.morphology import Morphology, get_body, mirror_of
 from sgrl.morphology.digest import physics
 from sgrl.morphology.mirror import alike
 from sgrl.morphology.table import TABLE
+from sgrl.plugins import TRUST
 from sgrl.training.acting import MirroredPolicy
 from sgrl.training.checkpoint import WEIGHTS, read_metadata
 from sgrl.training.evaluate import evaluate

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sgrl.envs.task import Variant
+from sgrl.envs.variant import Variant
 from sgrl.files import SafeFolder, writable, write_csv
 from sgrl.markup import markdown_table
 from sgrl.training.references import reference_return
@@ -32,7 +32,7 @@ class Episode:
     """One episode from its start to its end."""
 
     seed: int
-    """Of the environment: the single environment reset with it starts the same."""
+    """Seed of the environment: the single environment reset with it starts the same."""
     total_reward: float
     """The return: its rewards summed, undiscounted."""
     length: int
@@ -42,7 +42,7 @@ class Episode:
     targets: int
     """Targets reached."""
     distance: float
-    """From torso to target on the ground at the end, m."""
+    """Distance from torso to target on the ground at the end, m."""
     fell: bool
     """Ended by the body's state, not by the time limit."""
     diverged: bool
@@ -61,11 +61,11 @@ class BodyResult:
     episodes: tuple[Episode, ...]
 
     def mean(self, statistic: str) -> float:
-        """Of one of `STATISTICS`, or the share of episodes that `fell` or `diverged`."""
+        """Mean of one of `STATISTICS`, or the share of episodes that `fell` or `diverged`."""
         return float(self._values(statistic).mean())
 
     def standard_error(self, statistic: str) -> float:
-        """Of that mean; NaN for a single episode, which says nothing about it."""
+        """Standard error of that mean; NaN for a single episode, which says nothing about it."""
         values = self._values(statistic)
         if len(values) < 2:
             return math.nan

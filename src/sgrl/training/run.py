@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from sgrl.files import SafeFolder, seal
-from sgrl.models.plugins import TRUST
+from sgrl.plugins import TRUST
 from sgrl.training.metrics import OLD_COLUMNS
 from sgrl.training.settings import TrainSettings
 from sgrl.training.settings_file import settings_from_json, settings_to_json
@@ -119,7 +119,7 @@ class Run:
         return f"{self.path.name}-{self.versions()['id']}"
 
     def versions(self) -> dict[str, Any]:
-        """Of Python and the packages, and the command and commit of each process.
+        """Versions of Python and the packages, and the command and commit of each process.
 
         What is lost is None, or an empty list: nothing that is trained stands on it.
         """

@@ -21,7 +21,7 @@ from sgrl.algorithms.config import MOST_STEPS, AlgorithmConfig, Plan
 from sgrl.algorithms.registry import algorithm_named
 from sgrl.command_line import BodiesOption
 from sgrl.cores import count_cores
-from sgrl.envs.task import Variant
+from sgrl.envs.variant import Variant
 from sgrl.morphology import Morphology, resolve_bodies
 from sgrl.setting import check_bounds, setting, settings_of
 
@@ -61,7 +61,7 @@ class TrainSettings:
     """Stop after so many minutes of training, those before a --resume included, if the steps are
     not done earlier."""
     seed: int = setting(0, key="seed", least=0, most=MOST_SEED)
-    """Of everything random."""
+    """Seed of everything random."""
     envs_per_body: int | None = setting(None, key="envs_per_body", least=1, most=MOST_ENVS)
     """Environments of each body that are stepped side by side; the algorithm's number if not
     given, which with ppo is 64 shared by the bodies, but at least 4 of each."""

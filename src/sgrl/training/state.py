@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MOST_CHARACTERS = 10_000_000
-"""Of an array of strings."""
+"""Characters that an array of strings may have."""
 
 
 def encode_state(state: Any) -> tuple[Any, dict[str, Tensor]]:

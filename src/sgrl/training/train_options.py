@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 from sgrl.algorithms.registry import Algorithm
-from sgrl.models.plugins import TrustOption
+from sgrl.plugins import TrustOption
 from sgrl.training.settings import TrainSettings
 
 DEFAULTS = TrainSettings()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sgrl.files import SafeFolder
-from sgrl.models.plugins import TRUST
+from sgrl.plugins import TRUST
 from sgrl.training.checkpoint import MOST_BYTES, WEIGHTS, decode_tensors
 from sgrl.training.place import BEST
 from sgrl.training.run import Run

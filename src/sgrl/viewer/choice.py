@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sgrl.envs.task import Variant
+from sgrl.envs.variant import Variant
 from sgrl.morphology import Morphology, resolve_bodies
 from sgrl.viewer.driver import Driver, PolicyDriver, RandomDriver, load_driver
 from sgrl.viewer.simulation import Simulation

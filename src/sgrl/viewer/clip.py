@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sgrl.envs.task import Variant
+from sgrl.envs.variant import Variant
 from sgrl.files import writable
 from sgrl.morphology import Morphology
 from sgrl.viewer.choice import make_simulations

@@ -10,8 +10,8 @@ from typing import Annotated
 import tyro
 
 from sgrl.command_line import BodiesOption
-from sgrl.envs.task import Variant
-from sgrl.models.plugins import TRUST, TrustOption
+from sgrl.envs.variant import Variant
+from sgrl.plugins import TRUST, TrustOption
 from sgrl.viewer.choice import make_simulation, make_simulations, need_viser
 
 LONGEST = 600.0

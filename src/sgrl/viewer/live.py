@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sgrl.envs.rendering import has_display
-from sgrl.envs.task import Variant
+from sgrl.envs.variant import Variant
 from sgrl.morphology import Morphology
 from sgrl.viewer.choice import make_simulation, need_viser
 from sgrl.viewer.simulation import Simulation

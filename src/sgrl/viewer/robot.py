@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sgrl.envs.single import LocomotionEnv, StepTuple
-from sgrl.envs.task import REACH_DISTANCE, Variant
+from sgrl.envs.variant import REACH_DISTANCE, Variant
 from sgrl.morphology import Morphology, compile_model
 from sgrl.viewer.limb_colors import Color, robot_color
 from sgrl.viewer.shapes import Shape, lowest_point

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sgrl.cores import count_cores
 from sgrl.envs.single import step_together
-from sgrl.envs.task import Variant
+from sgrl.envs.variant import Variant
 from sgrl.morphology import Morphology
 from sgrl.morphology.task import FAR_TARGET, NEAR_TARGET
 from sgrl.viewer.driver import Driver

@@ -11,12 +11,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from sgrl.experiments.results import read_curve
+from sgrl.experiments.findings import read_curve
 from sgrl.experiments.runner import Event, Job
 from sgrl.training.progress import format_seconds
 
 REFRESH_PER_SECOND = 0.5
-"""Of the table: a refresh reads the metrics of every job that runs."""
+"""How often the table is drawn anew, which reads the metrics of every job that runs."""
 ROWS = 24
 """Jobs in the table at most; finished ones give way first."""
 

@@ -31,7 +31,7 @@ class Series:
     distance: Array
     """To the target, m."""
     height: Array
-    """Of all limbs above the ground, m; NaN once all episodes have ended."""
+    """Mean height of all limbs above the ground, m; NaN once all episodes have ended."""
     running: Array
     """Share of the episodes that go on."""
 
@@ -40,14 +40,14 @@ SERIES_COLUMNS = tuple(one.name for one in dataclasses.fields(Series))
 
 
 @dataclass(frozen=True)
-class Trial:
+class EvaluationResult:
     """One trained run on one body in one condition."""
 
     method: str
     task: str
     """The body or collection it was trained on."""
     seed: int
-    """Of the training."""
+    """Seed of the training."""
     condition: str
     """What sets this trial apart from others of the run: a start angle, a bias; or nothing."""
     body: str
@@ -58,7 +58,7 @@ class Trial:
     series: Series | None = None
 
     def mean(self, statistic: str) -> float:
-        """Of a field of the episodes."""
+        """Mean of a field of the episodes."""
         return fmean(float(getattr(episode, statistic)) for episode in self.episodes)
 
     def about(self) -> dict[str, str | int]:
@@ -84,7 +84,7 @@ class Curve:
 class Results:
     """All that a table or a figure is made of."""
 
-    trials: tuple[Trial, ...]
+    trials: tuple[EvaluationResult, ...]
     curves: tuple[Curve, ...]
 
     def methods(self) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ class Results:
         return tuple(dict.fromkeys(trial.task for trial in self.trials))
 
 
-def scores(trials: Sequence[Trial], statistic: str = "total_reward") -> Array:
+def scores(trials: Sequence[EvaluationResult], statistic: str = "total_reward") -> Array:
     """Means over episodes, (seeds, bodies), of trials of one method in one condition."""
     # What is trained on different collections is a different body to the statistics.
     bodies = list(dict.fromkeys((trial.task, trial.body) for trial in trials))
@@ -114,7 +114,7 @@ def read_curve(run: Path, column: str = "return") -> tuple[Array, Array]:
     return (points[:, 0], points[:, 1]) if len(points) else (np.zeros(0), np.zeros(0))
 
 
-def write_trials(trials: Sequence[Trial], folder: Path) -> list[Path]:
+def write_trials(trials: Sequence[EvaluationResult], folder: Path) -> list[Path]:
     """`episodes.csv`, and `series.csv` if trials have series. Returns what was written."""
     episodes = [
         trial.about() | dataclasses.asdict(episode)

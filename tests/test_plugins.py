@@ -17,8 +17,8 @@ from sgrl.experiments.local import LocalRunner
 from sgrl.experiments.runner import make_job
 from sgrl.models import methods
 from sgrl.models.methods import get_method
-from sgrl.models.plugins import TRUST, Trust, import_named
 from sgrl.models.set import SETConfig
+from sgrl.plugins import TRUST, Trust, import_named
 from sgrl.training.loop import train
 from sgrl.training.run import Run
 from sgrl.training.settings import TrainSettings

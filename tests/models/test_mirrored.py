@@ -15,7 +15,7 @@ from sgrl.models.methods import (
     make_critic,
     make_gaussian_actor,
 )
-from sgrl.models.mirror import mirror_actions, mirror_batch, mirror_error, unmirror_actions
+from sgrl.models.mirrored import mirror_actions, mirror_batch, mirror_error, unmirror_actions
 from sgrl.models.normalizer import reads_raw
 from sgrl.models.states import rollout_batch
 from sgrl.morphology import get_body, mirror_of
