@@ -115,7 +115,8 @@ def test_a_policy_that_ships_can_be_trained_again() -> None:
     [
         (lambda text: text[:40], "settings.json: "),
         (lambda text: "[]", "settings.json holds no object"),
-        (lambda text: '{"bodies": []}', "settings that this version does not understand"),
+        (lambda text: '{"bodies": []}', "does not understand: there is no 'runs'"),
+        (lambda text: "{}", "does not understand: there is no 'bodies'"),
         (lambda text: text.replace('"seed": 0', '"seed": 1'), "altered after it was written"),
     ],
 )
@@ -128,7 +129,7 @@ def test_a_bad_file_is_a_line(tmp_path: Path, change: Callable[[str], str], reas
 
 
 def test_a_file_that_is_not_there() -> None:
-    with pytest.raises(FileNotFoundError, match="there is no run nowhere"):
+    with pytest.raises(FileNotFoundError, match="there is no file nowhere"):
         parse_settings(["--config", "nowhere/settings.json"])
 
 

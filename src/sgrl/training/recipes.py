@@ -55,6 +55,8 @@ def recorded_settings(where: Path) -> TrainSettings:
     They have what makes the training the one it is. How and where it ran (threads, device, folder,
     name and such) is as by default. ValueError or OSError if there are none.
     """
+    if where.suffix == ".json" and not where.exists():
+        raise FileNotFoundError(f"there is no file {where}")
     if where.name == "settings.json":
         recorded = find_run(where.parent).settings()
     elif where.is_file():

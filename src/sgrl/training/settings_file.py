@@ -51,7 +51,8 @@ def settings_from_json(text: str) -> TrainSettings:
         for name in settings.bodies:
             get_body(name)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"settings that this version does not understand: {error}") from None
+        reason = f"there is no {error}" if isinstance(error, KeyError) else error
+        raise ValueError(f"settings that this version does not understand: {reason}") from None
     return settings
 
 
