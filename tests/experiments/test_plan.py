@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sgrl.cli.reproduce import reproduce_command
 from sgrl.experiments.budgets import BUDGETS, LAPTOP, PAPER, SMOKE, get_budget
 from sgrl.experiments.catalogue import EXPERIMENTS, get_experiment
 from sgrl.experiments.experiment import Request
@@ -132,6 +134,48 @@ def test_expected_time() -> None:
     assert math.isnan(nothing.expected_seconds(1))
     assert "no estimate" in nothing.summary(1)
     assert GridPlan(jobs, (State("done", 1, 1.0),) * 6).summary(1).endswith("0 to start")
+
+
+OWN = """
+from sgrl.experiments import figures
+from sgrl.experiments.experiment import Evaluation, Experiment, Grid
+
+
+def evaluations(settings, budget):
+    return (Evaluation("3d_hopper_4_lower_shin"),)
+
+
+SHORT_LEG = Experiment(
+    name="short-leg",
+    title="A shorter leg",
+    place="not in it",
+    grids={"smoke": (Grid(("set", "swat"), ("3d_hopper_5_full",)),)},
+    evaluations=evaluations,
+    draw=figures.draw_bars,
+)
+MISNAMED = Experiment("../x", "", "", {}, evaluations, figures.draw_bars)
+"""
+
+
+def test_an_experiment_from_outside_is_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    Path("own_experiments.py").write_text(OWN, encoding="utf-8")
+    with pytest.raises(ValueError, match="--trust own_experiments"):
+        get_experiment("own_experiments:SHORT_LEG")
+    reproduce_command("own_experiments:SHORT_LEG", budget="smoke", dry_run=True)
+    said = capsys.readouterr().out
+    assert "A shorter leg (not in it)" in said
+    assert "4 to start" in said
+    experiment = get_experiment("own_experiments:SHORT_LEG")
+    with pytest.raises(ValueError, match="no grid for the budget laptop, only for smoke"):
+        Request(experiment, LAPTOP, Path("r"), "ppo").jobs()
+    with pytest.raises(ValueError, match=r"evaluations is no sgrl\.experiments"):
+        get_experiment("own_experiments:evaluations")
+    with pytest.raises(ValueError, match=r"can't be called '\.\./x'"):
+        get_experiment("own_experiments:MISNAMED")
 
 
 def test_unknown_names() -> None:

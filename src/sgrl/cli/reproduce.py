@@ -43,7 +43,7 @@ def reproduce_command(
     `sgrl reproduce list` lists the evaluations.
 
     Args:
-        name: The evaluation, or list.
+        name: The evaluation, one of your own as module:NAME, or list.
         budget: What it may cost: smoke (minutes), laptop (hours on two cores) or paper (a cluster).
         algorithm: What learns, such as ppo, or your own as module:Class; the budget's own if not
             given.
@@ -59,7 +59,7 @@ def reproduce_command(
         train: Train what is missing; if not, only what has been trained is tried and tabulated.
     """
     TRUST.add(trust)
-    TRUST.add_named((*methods, algorithm or ""))
+    TRUST.add_named((name, *methods, algorithm or ""))
     TRUST.distrust(runs=runs)
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False, soft_wrap=True)
     if name == "list":
@@ -72,7 +72,7 @@ def reproduce_command(
     from sgrl.experiments.reproduce import check_folder, reproduce, require_all, write_findings
 
     request = make_request(name, budget, algorithm, methods, bodies, seeds, device, runs)
-    out = out or RESULTS / f"{name}-{budget}"
+    out = out or RESULTS / f"{request.experiment.name}-{budget}"
     check_folder(request, out)
     jobs = request.jobs()
     for job in jobs:

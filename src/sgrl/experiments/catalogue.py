@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 from sgrl.experiments import figures, paper
@@ -12,6 +13,7 @@ from sgrl.experiments.paper import CHEETAH, HUMANOID
 from sgrl.models.set import ABLATIONS as SET_ABLATIONS
 from sgrl.morphology.table import COLLECTIONS, get_collection
 from sgrl.nearest import did_you_mean
+from sgrl.plugins import import_named
 from sgrl.training.settings import TrainSettings
 
 SMALLEST = "3d_hopper_3_shin"
@@ -214,8 +216,27 @@ EXPERIMENTS = {
 
 
 def get_experiment(name: str) -> Experiment:
-    """An experiment by its name; ValueError with the nearest names if there is none."""
-    if name not in EXPERIMENTS:
+    """An experiment by its name, or the one that `module:NAME` names; ValueError if there is none.
+
+    One in a module that is trusted (see `plugins`) is imported, which runs that module's code.
+    """
+    if name in EXPERIMENTS:
+        return EXPERIMENTS[name]
+    if ":" not in name:
         hint = did_you_mean(name, EXPERIMENTS)
-        raise ValueError(f"unknown experiment {name!r}; {hint} (sgrl reproduce list)")
-    return EXPERIMENTS[name]
+        raise ValueError(
+            f"unknown experiment {name!r}; {hint} (sgrl reproduce list); one of your own is named "
+            "module:NAME"
+        )
+    experiment = import_named(name, "experiment")
+    if not isinstance(experiment, Experiment):
+        raise ValueError(
+            f"{name} is no sgrl.experiments.experiment.Experiment, but {experiment!r:.80}; see "
+            "docs/howto/reproduce.md for what an experiment looks like"
+        )
+    if experiment.name in EXPERIMENTS or not re.fullmatch(r"[\w-]+", experiment.name):
+        raise ValueError(
+            f"{name} can't be called {experiment.name!r}, as its folder of results would be: take "
+            "letters, digits, _ and -, and no name of sgrl's own experiments"
+        )
+    return experiment

@@ -111,7 +111,13 @@ class Request:
     def jobs(self) -> list[Job]:
         """All trainings, in the order of the grid; a fine-tuning comes after what it needs."""
         jobs: dict[str, Job] = {}
-        for grid in self.experiment.grids[self.budget.name]:
+        grids = self.experiment.grids
+        if self.budget.name not in grids:
+            raise ValueError(
+                f"{self.experiment.name} has no grid for the budget {self.budget.name}, only for "
+                f"{', '.join(grids)}"
+            )
+        for grid in grids[self.budget.name]:
             for task in self.tasks or grid.tasks:
                 for method in self.methods or grid.methods:
                     for seed in range(self.seeds or self.budget.seeds):
