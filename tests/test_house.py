@@ -48,6 +48,14 @@ def test_the_package_runs_as_a_module() -> None:
     assert (done.returncode, done.stdout) == (0, f"sgrl {sgrl.__version__}\n"), done.stderr
 
 
+def test_what_a_new_thing_costs_is_shown() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    shown = re.findall(r"`(tests/[\w/]+\.py)::(\w+)` \|$", text, re.MULTILINE)
+    assert len(shown) == 6
+    for file, name in shown:
+        assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file}::{name}"
+
+
 def test_a_version_is_listed_once() -> None:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     assert len(CONSTRAINTS) == sum(not line.startswith("#") for line in lines)

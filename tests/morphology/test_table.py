@@ -2,6 +2,7 @@
 
 import pytest
 
+import sgrl
 from sgrl.morphology import (
     COLLECTIONS,
     TABLE,
@@ -9,7 +10,9 @@ from sgrl.morphology import (
     get_collection,
     mirror_of,
     resolve_bodies,
+    table,
 )
+from sgrl.morphology.table import Entry
 
 SIZES = {
     "3d_hopper++": (3, 0),
@@ -31,6 +34,15 @@ ZERO_SHOT = {
 
 def test_collections_have_the_papers_sizes():
     assert {name: (len(c.train), len(c.zero_shot)) for name, c in COLLECTIONS.items()} == SIZES
+
+
+def test_a_body_is_a_row(monkeypatch):
+    row = Entry("3d_walker_4_feet_left_knee", ("left_shin", "right_foot"))
+    monkeypatch.setitem(table.ENTRIES, row.name, row)
+    body = get_body(row.name)
+    assert (body.num_limbs, body.family) == (4, "walker")
+    env = sgrl.make_env(row.name)
+    assert env.reset(seed=0)[0].shape == env.observation_space.shape
 
 
 def test_the_held_out_bodies():
