@@ -16,9 +16,11 @@ from sgrl.algorithms.check import check_algorithm
 from sgrl.algorithms.config import AlgorithmConfig
 from sgrl.algorithms.learner import Learner, Step
 from sgrl.algorithms.registry import ALGORITHMS, algorithm_named
+from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.morphology import resolve_bodies
 from sgrl.plugins import TRUST
 from sgrl.setting import settings_of
+from tests.envs.test_fewer_hinges import WALKER as FEWER_HINGES
 
 from .external import REINFORCE
 from .made import NoClock, make_learner
@@ -196,3 +198,32 @@ def test_what_is_wrong_is_said_before_it_is_used(what: object, problem: str) -> 
     assert str(error.value).startswith("mine:Own ")
     assert "docs/howto/own_algorithm.md" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("sac", {"compile": "no", "learning_starts": 8, "batch_size": 8}),
+        ("td3", {"learning_starts": 8, "batch_size": 8, "utd_ratio": 0.5}),
+        ("ppo", {"compile": "no", "n_steps": 8, "batch_size": 8, "mirror_loss_coef": 0.3}),
+    ],
+)
+def test_bodies_whose_limbs_have_fewer_hinges_are_learned(
+    name: str, config: dict[str, object]
+) -> None:
+    bodies = (FEWER_HINGES, *resolve_bodies(("3d_hopper_3_shin",)))
+    learner = make_learner(name, bodies, envs=2, **config)
+    env = LocomotionVectorEnv(bodies, 2, threads=1)
+    obs, _ = env.reset(seed=0)
+    reports: list[dict[str, float]] = []
+    for _ in range(24):
+        actions, extras = learner.act(obs)
+        assert actions.shape == env.action_mask.shape
+        assert not actions[~env.action_mask].any()
+        after, rewards, terminated, truncated, infos = env.step(actions)
+        done = terminated | truncated
+        final = np.where(done[:, None], infos["final_obs"], after) if done.any() else after
+        learner.store(Step(obs, actions, rewards, after, final, terminated, done, extras))
+        learner.update(reports.append, NoClock(), lambda: False)
+        obs = after
+    assert learner.updates

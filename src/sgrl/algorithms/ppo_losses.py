@@ -65,8 +65,9 @@ class PPOLosses:
         config = self.config
         unbounded = batch.rows.layout.actions_to_rows(self.policy.actor.unbounded(batch.rows))
         log_std = self.policy.log_std
-        new = HingeGaussian(unbounded.tanh(), log_std)
-        old = HingeGaussian(batch.means, batch.log_std)
+        hinges = batch.rows.layout.action_hinges
+        new = HingeGaussian(unbounded.tanh(), log_std, hinges)
+        old = HingeGaussian(batch.means, batch.log_std, hinges)
         log_ratio = new.log_prob(batch.actions) - old.log_prob(batch.actions)
         ratio = (log_ratio * batch.actuated).sum(dim=1).exp()
         # L = mean (penalty - min(r A, clip(r, 1 - eps, 1 + eps) A)) - entropy + mirror loss
@@ -100,7 +101,9 @@ class PPOLosses:
         mirrored = batch.mirrored
         assert mirrored is not None, "of a batch with mirrored rows"
         model = means.detach()[mirrored.originals].gather(1, mirrored.sources) * mirrored.signs
-        policy = HingeGaussian(means[mirrored.rows], self.policy.log_std.detach())
+        hinges = batch.rows.layout.action_hinges
+        hinges = None if hinges is None else hinges[mirrored.rows]
+        policy = HingeGaussian(means[mirrored.rows], self.policy.log_std.detach(), hinges)
         away = (policy.mean - model) * (-policy.per_action()).exp()
         return (0.5 * away.square() * batch.actuated[mirrored.rows]).sum(dim=1).log1p().mean()
 
@@ -113,9 +116,13 @@ class HingeGaussian:
     """(rows, action_dim)."""
     log_std: Tensor
     """(3,): of the hinges x, y and z of every limb."""
+    hinges: Tensor | None = None
+    """See `BatchLayout.action_hinges`."""
 
     def per_action(self) -> Tensor:
-        """The log of the std of each action, (action_dim,)."""
+        """The log of the std of each action, (action_dim,) or (rows, action_dim)."""
+        if self.hinges is not None:
+            return self.log_std[self.hinges]
         return self.log_std.repeat(self.mean.shape[1] // NUM_HINGES)
 
     def log_prob(self, actions: Tensor) -> Tensor:

@@ -98,7 +98,7 @@ class TD3(Learner):
         """The actor's own actions (n, action_dim) for observations (n, width), 0 in the padding."""
         batch = self._batch(torch.from_numpy(obs).to(self.device), body_index)
         rows = batch.layout.actions_to_rows(self.actor(batch)).cpu().numpy()
-        actions = np.zeros((len(rows), 3 * (obs.shape[1] // FEATURES - 1)), np.float32)
+        actions = np.zeros((len(rows), self.layout.action_mask.shape[1]), np.float32)
         actions[:, : rows.shape[1]] = rows
         return actions
 

@@ -163,6 +163,15 @@ class BatchLayout:
         return self._tensor(self._hinges)
 
     @cached_property
+    def action_hinges(self) -> Tensor | None:
+        """(rows, action_dim): which hinge, 0 to 2, each action moves; None if all limbs but torsos
+        have three, so that actions are of x, y, z again and again."""
+        if self._hinges[self._limb_index > 0].all():
+            return None
+        kinds = torch.arange(3, device=self.device).expand(self.num_limbs, 3)
+        return self.actions_to_rows(kinds)
+
+    @cached_property
     def is_torso(self) -> Tensor:
         """(limbs,) of bool."""
         return self._tensor(self._limb_index == 0)
