@@ -56,6 +56,7 @@ docs: $(VENV)/installed-docs
 
 # The pages that are made from code, cards and result files.
 pages: $(VENV)/installed-test
+	$(BIN)/python benchmarks/references.py
 	$(BIN)/python docs/generate.py
 	$(BIN)/python -m tests.style.picture
 

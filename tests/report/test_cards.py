@@ -39,7 +39,7 @@ def test_runs_and_policies_in_one_table(tmp_path: Path, monkeypatch: pytest.Monk
 
     def rows() -> dict[tuple[str, str], dict[str, str]]:
         titles, *found = rows_of(evaluations_table(groups, policies) or "")
-        lines = [dict(zip(titles, row, strict=True)) for row in found if row[2] == FULL]
+        lines = [dict(zip(titles, row, strict=True)) for row in found if row[0] == FULL]
         return {(line["method"], line["task"]): line for line in lines}
 
     found = rows()

@@ -69,6 +69,30 @@ def test_what_it_took_counts_the_teachers(teacher: Path, tmp_path: Path) -> None
     assert history["core_hours"] > source["core_hours"] > 0
 
 
+def test_teachers_that_were_published_keep_their_stages(teacher: Path, tmp_path: Path) -> None:
+    """And one that teaches twice, by itself and as a published policy, counts once."""
+    out = publish(
+        teacher,
+        tmp_path / "passed-on",
+        episodes=2,
+        threads=1,
+        allow_uncommitted=True,
+        say=lambda _: None,
+    )
+    card = json.loads((out / "card.json").read_text())
+    run = Run(train(distillation(out, tmp_path)))
+    history = history_of(run, read_policy_weights(run)[0])
+    assert history["stages"][:-1] == card["stages"]
+    assert [stage["name"] for stage in history["stages"]] == [teacher.name, run.path.name]
+    assert history["stages"][0]["commands"]
+    both = replace(distillation(out, tmp_path), name="both")
+    sources = both.algorithm_config().with_sources([str(out), str(teacher)])
+    run = Run(train(replace(both, config=sources)))
+    twice = history_of(run, read_policy_weights(run)[0])
+    assert [stage["name"] for stage in twice["stages"]] == [teacher.name, "both"]
+    assert twice["steps"] == history["steps"]
+
+
 def test_it_goes_on_without_its_teachers(teacher: Path, tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     shutil.copytree(teacher, gone)
@@ -103,7 +127,9 @@ def test_a_body_without_a_teacher_leaves_no_run(teacher: Path, tmp_path: Path) -
 
 def test_a_published_student_names_no_folders(teacher: Path, tmp_path: Path) -> None:
     run = train(distillation(teacher, tmp_path, "--bodies", "3d_hopper_3_shin"))
-    out = publish(run, tmp_path / "small", episodes=2, threads=1, say=lambda _: None)
+    out = publish(
+        run, tmp_path / "small", episodes=2, threads=1, allow_uncommitted=True, say=lambda _: None
+    )
     text = "".join(path.read_text() for path in out.rglob("*.json"))
     assert str(teacher.parent) not in text
     card = json.loads((out / "card.json").read_text())

@@ -24,6 +24,7 @@ from sgrl.training.evaluate import (
     MAX_SEED,
     evaluate,
     evaluation_seeds,
+    run_episodes,
 )
 from sgrl.training.results import BodyResult, Episode
 from sgrl.training.settings import TrainSettings
@@ -312,3 +313,18 @@ def test_a_command_that_fails_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"can't take {WALKER}"):
         eval_command(run.path, (WALKER,), episodes=1)
     assert not list((run.path / "evaluations").iterdir())
+
+
+def test_rows_may_have_options_and_starts_of_their_own() -> None:
+    """As in benchmarks/robustness.py: conditions side by side are what they are one by one."""
+    seeds, levels = evaluation_seeds(0, 3), {"mass": 1.0, "push": 0.0, "push_interval": 2.0}
+    conditions = [{}, {"mass": 1.5}, {"push": 3.0, "push_interval": 0.1}]
+    each = {
+        key: np.repeat([one.get(key, none) for one in conditions], 3)
+        for key, none in levels.items()
+    }
+    together = run_episodes(Wave(), get_body(HOPPER), seeds * 3, each)
+    assert len(set(together)) == 9
+    for number, options in enumerate(conditions):
+        (alone,) = evaluate(Wave(), HOPPER, episodes=3, options=options)
+        assert together[3 * number : 3 * number + 3] == alone.episodes

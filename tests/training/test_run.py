@@ -29,7 +29,9 @@ def test_what_is_recorded(tiny: Make) -> None:
     versions = json.loads((run.path / "versions.json").read_text())
     assert {"python", "sgrl", "torch", "mujoco"} <= versions.keys()
     (process,) = versions["processes"]
-    assert {"command", "commit", "started"} == process.keys()
+    about = {"threads": settings.threads, "steps": 0, "seconds": 0.0}
+    assert process.items() >= about.items()
+    assert process.keys() - about.keys() == {"command", "commit", "started"}
     run.log("hello")
     assert (run.path / "log.txt").read_text().endswith(" hello\n")
 
@@ -130,7 +132,7 @@ def test_a_run_is_whole_without_its_versions(tiny: Make) -> None:
         assert run.versions()["processes"] == []
         assert run.identifier() == "one-unknown"
     file.unlink()
-    run.note_process()
+    run.note_process(run.settings().threads, 0, 0.0)
     (process,) = run.versions()["processes"]
     assert process == recorded["processes"][0] | {"started": process["started"]}
 
@@ -154,7 +156,7 @@ def test_nothing_is_written_where_a_link_leads(tiny: Make, tmp_path: Path, name:
         lambda: run.locked().__enter__(),
         lambda: run.metrics(),
         lambda: run.settings(),
-        run.note_process,
+        lambda: run.note_process(1, 0, 0.0),
         lambda: run.write_settings(resolve_settings(tiny())),
     ):
         with suppress(UnsafeFileError, ValueError):

@@ -90,6 +90,10 @@ class PPOConfig(AlgorithmConfig):
     def rollout_steps(self) -> int:
         return self.n_steps
 
+    @property
+    def learns_images(self) -> bool:
+        return self.mirror_loss_coef > 0
+
     def resolved(self, plan: Plan) -> PPOConfig:
         body = plan.bodies[0]
         if self.mirror_loss_coef and plan.one_body and mirror_of(body).body != body:

@@ -11,12 +11,19 @@ from rich.table import Table
 
 
 def policies_command(name: Annotated[str | None, tyro.conf.Positional] = None) -> None:
-    """List the policies that come with the package, or print the card of one.
+    """List what the policies that come with the package can do, or print the card of one.
 
     Args:
-        name: Policy to tell about; all, a line each, if none is given.
+        name: Policy to tell about; all of them, a line for each family, if none is given.
     """
-    from sgrl.training.published import format_card, list_published
+    from sgrl.training.card import (
+        OVERVIEW,
+        OVERVIEW_LEGEND,
+        OVERVIEW_WORDS,
+        format_card,
+        overview,
+    )
+    from sgrl.training.published import list_published
 
     cards = list_published()
     if name is not None:
@@ -29,16 +36,18 @@ def policies_command(name: Annotated[str | None, tyro.conf.Positional] = None) -
         print("no policy comes with this package; train one, or see sgrl publish")
         return
     table = Table(title="Policies: sgrl.load_policy('<name>'), sgrl view <name>")
-    for column in ("policy", "method", "algorithm"):
-        table.add_column(column, no_wrap=True)
-    for column in ("bodies", "steps", "mean return v1: seen", "unseen"):
-        table.add_column(column, justify="right")
-    for title, card in cards.items():
-        means = []
-        for seen in (True, False):
-            far = [row for row in card["results"] if (row["variant"], row["seen"]) == ("v1", seen)]
-            mean = sum(row["total_reward"] for row in far) / max(1, len(far))
-            means.append(f"{mean:,.0f}" if far else "")
-        about = (title, card["method"], card["algorithm"], str(len(card["bodies"])))
-        table.add_row(*about, f"{card['steps']:,}", *means)
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
+    for index, column in enumerate(OVERVIEW):
+        table.add_column(
+            column,
+            justify="left" if index < OVERVIEW_WORDS else "right",
+            no_wrap=index < OVERVIEW_WORDS,
+        )
+    previous = None
+    for policy, *cells in overview(cards):
+        if previous not in (None, policy):
+            table.add_section()
+        table.add_row("" if policy == previous else policy, *cells)
+        previous = policy
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    console.print(table)
+    console.print(OVERVIEW_LEGEND)

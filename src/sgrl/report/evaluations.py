@@ -18,7 +18,7 @@ from sgrl.training.results import format_mean
 
 Result = dict[str, Any]
 """A line of an evaluation's summary."""
-STATISTICS = ("total_reward", "length", "speed", "gained", "targets")
+STATISTICS = ("length", "speed", "gained", "targets")
 
 
 class Case(NamedTuple):
@@ -48,30 +48,33 @@ def evaluations_table(
             found.setdefault(case, []).append(result)
     if not found:
         return None
+    # Numbers stand next to whom they are of, so that they are seen without scrolling.
     rows = [
         (
-            *case,
-            str(len(results)),
-            str(sum(result["episodes"] for result in results)),
-            *(_over_seeds(results, name) for name in STATISTICS),
-            _show_lasting([result["fell"] for result in results]),
+            *(case.body, case.task, case.method),
+            _over_seeds(results, "total_reward"),
             *_show_references(case),
+            _show_lasting([result["fell"] for result in results]),
+            *(_over_seeds(results, name) for name in STATISTICS),
+            str(sum(result["episodes"] for result in results)),
+            str(len(results)),
+            *(case.seen, case.start, case.trained_on),
         )
         for case, results in sorted(
             found.items(), key=lambda item: (item[0].body, item[0].task, item[0].start)
         )
     ]
-    words = ("method", "trained on", "body", "seen", "task", "start")
-    numbers = ("seeds", "episodes", "return", "length", "speed (m/s)", "gained (m)", "targets")
-    references = ("random", "specialist")
+    words = ("body", "task", "method")
+    numbers = ("return", *KINDS, "lasts", "length", "speed (m/s)", "gained (m)", "targets")
+    counts, more = ("episodes", "seeds"), ("seen", "start", "trained on")
     said = (
         "The newest evaluation of each run and policy, without exploration. Mean ± standard error "
         "over seeds; of a single seed, over its episodes. Beside it the return of random actions "
         "and of the body's specialist, the best of any run of the project on it, where known. "
         "Gained are metres nearer to the targets; lasts, the share of episodes of all steps."
     )
-    titles = (*words, *numbers, "lasts", *references)
-    return Html(html_table(titles, rows, left=len(words)) + note(said))
+    titles = (*words, *numbers, *counts, *more)
+    return Html(html_table(titles, rows, left=len(words), right=len(more)) + note(said))
 
 
 def _newest(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -81,30 +80,40 @@ def evaluate(
     seeds = evaluation_seeds(seed, episodes)
     results = []
     for body in chosen:
-        make = partial(
-            LocomotionVectorEnv,
+        found = run_episodes(
+            policy,
             body,
+            seeds,
+            options,
+            watch,
             variant=variant,
             yaw=yaw,
             threads=threads,
             max_episode_steps=max_episode_steps,
         )
-        found = _first_episodes(policy, body, make, seeds, options, watch)
         results.append(BodyResult(label, body.name, variant, found))
         if report is not None:
             report(results[-1])
     return results
 
 
-def _first_episodes(
+def run_episodes(
     policy: Policy,
     body: Morphology,
-    make: Callable[[int], LocomotionVectorEnv],
     seeds: Sequence[int],
-    options: Mapping[str, Any] | None,
-    watch: Callable[[Moment], None] | None,
+    options: Mapping[str, Any] | None = None,
+    watch: Callable[[Moment], None] | None = None,
+    **settings: Any,
 ) -> tuple[Episode, ...]:
-    """Step as many copies as there are seeds until the first episode of each has ended."""
+    """Step as many copies as there are seeds until the first episode of each has ended.
+
+    `options` are those of `reset`, a value for all or one for each, and `settings` those of
+    `LocomotionVectorEnv`.
+    """
+
+    def make(num_envs: int) -> LocomotionVectorEnv:
+        return LocomotionVectorEnv(body, num_envs, **settings)
+
     env = make(len(seeds))
     observations, _ = env.reset(seed=seeds, options=dict(options or {}))
     total, approach = np.zeros(len(seeds)), np.zeros(len(seeds))

@@ -1,4 +1,4 @@
-"""What it took to make a policy: steps, hours and commands, also of what it learned from."""
+"""What it took to make a policy: its stages, also those of what it learned from."""
 
 from __future__ import annotations
 
@@ -12,35 +12,62 @@ from sgrl.training.checkpoint import read_metadata
 from sgrl.training.place import split_place
 from sgrl.training.policy import read_policy_weights
 from sgrl.training.run import Run, find_run
+from sgrl.training.stages import TOTALS, Stage, stages_of
 
 MOST_BYTES = 2**24
 """A recorded history is smaller."""
-COUNTED = ("steps", "hours", "core_hours", "commands", "commits")
 
 
 def history_of(run: Run, folder: Path) -> dict[str, Any]:
-    """What it took to come to a checkpoint: also in the run that its weights started from, and in
-    those whose policies it learned from."""
-    processes, settings = run.versions()["processes"], run.settings()
-    hours = read_metadata(folder)["seconds"] / 3600
-    last = {
-        "steps": int(folder.name),
-        "hours": hours,
-        "core_hours": hours * settings.threads,
-        "commands": [_public(one["command"]) for one in processes if one["command"]],
-        "commits": [one["commit"] for one in processes],
-    }
-    earlier = source_histories(run)
+    """The stages that led to a checkpoint, the run's own last, and the sums over them.
+
+    A run that several others started from or learned from counts once.
+    """
+    if run.is_published():
+        return _history(stages_of(run.card()))
+    settings = run.settings()
+    earlier = [stage for one in source_histories(run) for stage in stages_of(one)]
     if start := settings.init_from:
         place, which = split_place(start)
         before = find_run(place)
-        earlier.append(
-            before.card()
-            if before.is_published()
-            else history_of(before, read_policy_weights(before, which)[0])
-        )
-    total = {key: sum((one[key] for one in (*earlier, last)), type(last[key])()) for key in COUNTED}
-    return total | {"commits": list(dict.fromkeys(total["commits"]))}
+        source = read_policy_weights(before, which)[0]
+        earlier += stages_of(history_of(before, source))
+    return _history([*earlier, _stage(run, folder)])
+
+
+def _history(stages: Sequence[Stage]) -> dict[str, Any]:
+    longest: dict[tuple[Any, ...], Stage] = {}
+    for stage in stages:
+        key = stage["name"], *stage["commands"][:1]
+        if key not in longest or stage["steps"] > longest[key]["steps"]:
+            longest[key] = stage
+    once = list(longest.values())
+    return {"stages": once} | {key: sum(stage[key] for stage in once) for key in TOTALS}
+
+
+def _stage(run: Run, folder: Path) -> Stage:
+    """What a run itself took up to a checkpoint."""
+    settings, steps = run.settings(), int(folder.name)
+    seconds = read_metadata(folder)["seconds"]
+    processes = run.versions()["processes"]
+    # A process that went on from later on has no part in the checkpoint.
+    processes = processes[:1] + [one for one in processes[1:] if (one["steps"] or 0) < steps]
+    starts = [one["seconds"] for one in processes]
+    threads = [one["threads"] for one in processes]
+    if processes and None not in (*starts, *threads):
+        ends = [min(start, seconds) for start in starts[1:]] + [seconds]
+        taken = zip(starts, ends, threads, strict=True)
+        core_seconds = sum((end - start) * count for start, end, count in taken)
+    else:  # of before 0.2
+        core_seconds = seconds * settings.threads
+    return {
+        "name": run.path.name,
+        "commands": [_public(one["command"]) for one in processes if one["command"]],
+        "commits": list(dict.fromkeys(one["commit"] for one in processes)),
+        "steps": steps,
+        "hours": seconds / 3600,
+        "core_hours": core_seconds / 3600,
+    }
 
 
 def list_sources(run: Run) -> list[Run]:
@@ -62,6 +89,8 @@ def _public(command: str) -> str:
         word.split("=", 1) if word.startswith("--") else [word] for word in shlex.split(command)
     )
     words = [word for part in parts for word in part]
+    if words[0] == "__main__.py":  # python -m sgrl, as runs of before 0.2 recorded it
+        words[0] = "sgrl"
     if "--runs" in words:
         place = words.index("--runs")
         del words[place : place + 2]

@@ -124,7 +124,7 @@ def _train(settings: TrainSettings, stop: StopRequest) -> Path:
             raise
         run.write_settings(settings)
         if not fresh:
-            run.note_process()
+            run.note_process(settings.threads, training.steps, training.seconds)
         try:
             with TrainingProgress(training.steps, training.goal, console) as progress:
                 training.run(progress, stop)
@@ -169,7 +169,8 @@ class Training:
         self.steps = 0
         """Transitions so far."""
         self.metrics: MetricsFile
-        self._seconds = 0.0
+        self.seconds = 0.0
+        """That the training has taken, up to the checkpoint that it goes on from."""
         self._metrics_bytes = 0
         """Of metrics.csv when the checkpoint was written that the run goes on from."""
         self._binding = binding(settings)
@@ -191,7 +192,7 @@ class Training:
         if checkpoint is not None:
             with refused_in_a_line():
                 self._restore(checkpoint)
-            check_time_left(self.folder, self.settings, self.steps, self._seconds)
+            check_time_left(self.folder, self.settings, self.steps, self.seconds)
             self.metrics = MetricsFile(self.folder.metrics_file, self._metrics_bytes)
             for folder, reason in corrupt.items():
                 say(f"{reason}: it is now {set_aside(folder).name}, using the one before it")
@@ -247,7 +248,7 @@ class Training:
         def should_stop() -> bool:
             return stop.signal is not None and not self._finished()
 
-        clock.start(self.steps, self._seconds)
+        clock.start(self.steps, self.seconds)
         while not (learner.can_checkpoint and (self._finished() or stop.signal is not None)):
             if not learner.pending:  # as updates are where a run was left between two
                 step = self.collector.step(learner, clock)  # the learner acts, physics steps
@@ -352,8 +353,8 @@ class Training:
         self.losses.load_state_dict(state["losses"])
         self.evaluator.load_state_dict(state["evaluator"])
         torch.set_rng_state(state["torch"])
-        self.steps, self._seconds = metadata["steps"], metadata["seconds"]
-        self._saved = self.steps, is_over(self.settings, self.steps, self._seconds)
+        self.steps, self.seconds = metadata["steps"], metadata["seconds"]
+        self._saved = self.steps, is_over(self.settings, self.steps, self.seconds)
         self._metrics_bytes = int(state["metrics_bytes"])
         if self._metrics_bytes < 0:
             raise ValueError("metrics.csv had less than nothing in it")

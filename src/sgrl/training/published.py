@@ -17,21 +17,25 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sgrl.envs.variant import MAX_EPISODE_STEPS, Variant
-from sgrl.markup import markdown_cell, one_line
+import numpy as np
+
+from sgrl.envs.observation import mirrored
+from sgrl.envs.variant import Variant
+from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.morphology import Morphology, get_body, mirror_of
 from sgrl.morphology.digest import physics
 from sgrl.morphology.mirror import alike
 from sgrl.morphology.table import TABLE
 from sgrl.plugins import TRUST
 from sgrl.training.acting import MirroredPolicy
+from sgrl.training.card import format_card
 from sgrl.training.checkpoint import WEIGHTS, read_metadata
 from sgrl.training.evaluate import evaluate
 from sgrl.training.place import describe_place, split_place
-from sgrl.training.references import reference_return
 from sgrl.training.results import BodyResult, format_mean
-from sgrl.training.run import SHIPPED, Run, find_run
+from sgrl.training.run import SHIPPED, Run, current_commit, find_run
 from sgrl.training.settings import TrainSettings, plain
+from sgrl.training.stages import DIRTY, Stage, uncommitted
 
 if TYPE_CHECKING:
     from sgrl.training.policy import TrainedPolicy
@@ -40,7 +44,9 @@ FAR = 10_000.0
 """Metres to the target of the start angles' table; progress is what is missing in the end."""
 ANGLES = (0, 90, 180, 270)
 """Degrees between the heading and the target at the start."""
-LICENCE = "MIT"
+MIRROR_STEPS = 40
+"""Steps of eight episodes whose states `mirror_difference` looks at."""
+LICENSE = "MIT"
 
 
 def list_published() -> dict[str, dict[str, Any]]:
@@ -56,11 +62,14 @@ def publish(
     episodes: int = 100,
     threads: int = 0,
     trust: Sequence[str] = (),
+    allow_uncommitted: bool = False,
     say: Callable[[str], None] = print,
 ) -> Path:
     """Write the best weights of a run, or the newest, and their card to a new folder.
 
-    `trust` names modules that may be imported for a method `module:Class`.
+    A number that nobody can make again is not published: ValueError if the code that trained or
+    that measures is in no commit, unless `allow_uncommitted`; the card then says so. `trust` names
+    modules that may be imported for a method `module:Class`.
     """
     # Which need torch.
     from sgrl.training.history import history_of
@@ -84,14 +93,31 @@ def publish(
         copy_policy(found, folder, weights, draft, out.name)
         say(f"publishing {describe_place(folder)} of {found.path}")
         kept = draft.checkpoints / folder.name
-        made = _made(found, out.name) | {"weights_sha256": read_metadata(kept)["sha256"][WEIGHTS]}
-        made |= history_of(found, kept)
+        history = history_of(found, kept)
+        commit = current_commit()
+        if not allow_uncommitted:
+            _check_committed(history["stages"], commit)
+        digest = read_metadata(kept)["sha256"][WEIGHTS]
+        made = _made(found, out.name) | {"weights_sha256": digest} | history
+        made |= {"measured_at": commit}
         measured = _measured(load_policy(draft.path), episodes, threads, say)
         card = made | {"physics": physics()} | measured
         (draft.path / "card.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
         (draft.path / "card.md").write_text(format_card(card), encoding="utf-8")
         draft.path.rename(out)
     return out
+
+
+def _check_committed(stages: Sequence[Stage], commit: str | None) -> None:
+    """ValueError if a stage ran code that is in no commit, or if this code is in none."""
+    names = uncommitted(stages)
+    if (commit or "").endswith(DIRTY):
+        names.append("this code, which would measure it")
+    if names:
+        raise ValueError(
+            f"in no commit: {', '.join(names)}; commit and train again, or publish with "
+            "--allow-uncommitted, and the card says so"
+        )
 
 
 def _made(run: Run, name: str) -> dict[str, Any]:
@@ -108,7 +134,7 @@ def _made(run: Run, name: str) -> dict[str, Any]:
         "known_by_mirror": known_by_mirror(settings),
         "seed": settings.seed,
         "versions": {key: versions[key] for key in ("python", "torch", "mujoco")},
-        "licence": LICENCE,
+        "license": LICENSE,
     }
 
 
@@ -139,8 +165,9 @@ def _measured(
     for body in relatives:
         if body.name not in seen and mirror_of(body).body != body:
             (result,) = evaluate(MirroredPolicy(policy), body, episodes=episodes, threads=threads)
-            say(f"{body.name} v1 in the mirror: {_cell(result, 'total_reward')}")
+            say(f"{body.name} v1, mirrored: {_cell(result, 'total_reward')}")
             images.append(_summary(result))
+    errors = {body.name: mirror_difference(policy, body) for body in relatives}
     facing = []
     for body in [body for body in relatives if body.name in seen and body.name.endswith("_full")]:
         for angle in ANGLES:
@@ -160,8 +187,33 @@ def _measured(
         "episodes": episodes,
         "results": results,
         "mirror": images,
+        "mirror_errors": {body: error for body, error in errors.items() if error is not None},
         "facing": facing,
     }
+
+
+def mirror_difference(policy: TrainedPolicy, body: Morphology) -> float | None:
+    """How far a policy is from acting on a body's mirror image as the image of what it does.
+
+    The root mean square of the difference over that of the actions, in its own states; None for a
+    policy of one body alone whose mirror image is another.
+    """
+    from sgrl.models.methods import get_method  # here, because it needs torch
+
+    mirror = mirror_of(body)
+    if get_method(policy.method).one_body and mirror.body != body:
+        return None
+    env = LocomotionVectorEnv((body,), 8, threads=1)
+    observed, _ = env.reset(seed=3)
+    states = []
+    for _ in range(MIRROR_STEPS):
+        states.append(observed)
+        observed = env.step(policy.act(observed, body))[0]
+    env.close()
+    rows = np.concatenate(states)
+    expected = mirror.actions(policy.act(rows, body))
+    found = policy.act(mirrored(rows, mirror), mirror.body)
+    return float(np.sqrt(np.square(found - expected).mean() / np.square(expected).mean()))
 
 
 def _relatives(policy: TrainedPolicy) -> list[Morphology]:
@@ -175,90 +227,10 @@ def _relatives(policy: TrainedPolicy) -> list[Morphology]:
 
 def _summary(result: BodyResult) -> dict[str, Any]:
     row: dict[str, Any] = {"body": result.body, "variant": result.variant}
-    for name in ("total_reward", "length", "speed", "targets"):
+    for name in ("total_reward", "length", "speed", "gained", "targets"):
         row |= {name: result.mean(name), f"{name}_se": result.standard_error(name)}
-    lasted = [episode.length >= MAX_EPISODE_STEPS for episode in result.episodes]
-    best = reference_return("specialist", (result.body,), result.variant)
-    return row | {"lasted": sum(lasted) / len(lasted), "specialist": best}
+    return row | {"lasted": result.lasted}
 
 
 def _cell(result: BodyResult, name: str) -> str:
     return format_mean(result.mean(name), result.standard_error(name))
-
-
-def _number(row: dict[str, Any], name: str) -> str:
-    return format_mean(row[name], row[f"{name}_se"])
-
-
-def _share(value: float | None, whole: float | None) -> str:
-    """Per cent; nothing where cards of earlier versions have no number."""
-    return "" if value is None or not whole else f"{100 * value / whole:.0f}%"
-
-
-def format_card(card: dict[str, Any]) -> str:
-    """A card to read."""
-    lines = [
-        f"# {markdown_cell(card['name'])}",
-        "",
-        f"{markdown_cell(card['method'])} (`{card['preset']}`), trained by "
-        f"{card['algorithm'].upper()} on "
-        f"{len(card['bodies'])} {'body' if len(card['bodies']) == 1 else 'bodies'} "
-        f"({card['variant']}) for {card['steps']:,} steps, {card['hours']:.1f} hours "
-        f"({card['core_hours']:.1f} core-hours). Licence: {card['licence']}.",
-        "",
-        *(f"    {one_line(command)}" for command in card["commands"]),
-        "",
-        f"Commit {', '.join(commit or 'not recorded' for commit in card['commits'])}, "
-        f"seed {card['seed']}, Python {card['versions']['python']}, "
-        f"torch {card['versions']['torch']}, mujoco {card['versions']['mujoco']}"
-        # Cards of earlier versions do not say.
-        + (f" (physics {card['physics']['digest']})." if card.get("physics") else "."),
-        "",
-        f"Returns of the deterministic policy, mean and standard error of {card['episodes']} "
-        "episodes; how much that is of what the best run on the body alone has, and the share of "
-        "episodes that last to their end:",
-        "",
-        "| body | in training | v1: return | of its specialist's | length | lasts | v2: return "
-        "| targets reached |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    by_key = {(row["body"], row["variant"]): row for row in card["results"]}
-    for body in dict.fromkeys(row["body"] for row in card["results"]):
-        far, near = by_key[body, "v1"], by_key[body, "v2"]
-        cells = [
-            _number(far, "total_reward"),
-            _share(far["total_reward"], far.get("specialist")),
-            _number(far, "length"),
-            _share(far.get("lasted"), 1.0),
-            _number(near, "total_reward"),
-            _number(near, "targets"),
-        ]
-        lines.append(f"| {body} | {'yes' if far['seen'] else 'no'} | {' | '.join(cells)} |")
-    if card.get("mirror"):  # cards of earlier versions have none
-        lines += [
-            "",
-            "The same in the mirror, as the policy would act on the body's mirror image, for "
-            "bodies that it was not trained on:",
-            "",
-            "| body | v1: return | length |",
-            "| --- | ---: | ---: |",
-        ]
-        for row in card["mirror"]:
-            cells = [format_mean(row[n], row[f"{n}_se"]) for n in ("total_reward", "length")]
-            lines.append(f"| {row['body']} | {' | '.join(cells)} |")
-    if known := card.get("known_by_mirror"):
-        lines += ["", f"Trained on mirror images of: {', '.join(known)}."]
-    if card["facing"]:
-        lines += [
-            "",
-            "Metres nearer to a far target after an episode of up to 1,000 steps, by the angle "
-            "between the heading and the target at its start:",
-            "",
-            f"| body | {' | '.join(f'{angle}°' for angle in ANGLES)} |",
-            "| --- |" + " ---: |" * len(ANGLES),
-        ]
-        for body in dict.fromkeys(row["body"] for row in card["facing"]):
-            own = [row for row in card["facing"] if row["body"] == body]
-            cells = [format_mean(row["metres"], row["metres_se"]) for row in own]
-            lines.append(f"| {body} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"

@@ -1,7 +1,7 @@
 """Returns to compare with: what random actions get on a body, and what its specialist gets.
 
-The specialist is the best that any run of the project has learned on the body alone. The numbers
-are written by `benchmarks/references.py`.
+The specialist of a body is the best that any run of the project does on it. The numbers are written
+by `benchmarks/references.py`, from the cards of policies.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ KINDS: tuple[Kind, ...] = ("random", "specialist")
 
 @cache
 def read_references() -> dict[Kind, dict[str, dict[str, dict[str, Any]]]]:
-    """By kind, variant and body: `return`, its standard error `se`, and `source` in a few words."""
+    """By kind, variant and body: `return`, its standard error `se`, and `source` in a few words;
+    of most specialists `lasted`, the share of episodes that last."""
     found: dict[Kind, dict[str, dict[str, dict[str, Any]]]]
     found = json.loads(REFERENCES.read_text(encoding="utf-8"))
     return found

@@ -2,7 +2,7 @@
 
 runs/set-3d_hopper_5_full-seed1/
   settings.json      TrainSettings, resolved
-  versions.json      of Python and the packages; command and commit of each process
+  versions.json      of Python and the packages; command, commit and start of each process
   metrics.csv        a row every `log_every` steps
   tensorboard/       the same for TensorBoard
   checkpoints/       a folder for each of the last few, named by its steps
@@ -133,6 +133,7 @@ class Run:
         versions["id"] = _word(found.get("id")) or "unknown"
         versions["processes"] = [
             {key: _word(one.get(key)) for key in ("command", "commit", "started")}
+            | {key: _count(one.get(key)) for key in ("threads", "steps", "seconds")}
             for one in (listed if isinstance(listed, list) else [])
             if isinstance(one, dict)
         ]
@@ -174,10 +175,10 @@ class Run:
         """Whether it is a policy to act with, without what training needs."""
         return self.files.has_file("card.json")
 
-    def note_process(self) -> None:
-        """Record the command and commit of a process that goes on with this run."""
+    def note_process(self, threads: int, steps: int, seconds: float) -> None:
+        """Record a process that goes on with this run, on so many threads, from there on."""
         versions = self.versions()
-        versions["processes"] = [*versions["processes"], _process()]
+        versions["processes"] = [*versions["processes"], _process(threads, steps, seconds)]
         self._write_versions(versions)
 
     def _write_versions(self, versions: dict[str, Any]) -> None:
@@ -238,7 +239,7 @@ def create_run(settings: TrainSettings) -> Run:
         raise OSError(f"no run can be made in {settings.runs}: {error.strerror}") from None
     try:
         draft.checkpoints.mkdir()
-        draft._write_versions(_versions())
+        draft._write_versions(_versions(settings.threads))
         number, path = 1, settings.runs / settings.name
         while True:
             draft.write_settings(replace(settings, name=path.name))
@@ -285,21 +286,30 @@ def _finite(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _process() -> dict[str, str | None]:
-    """What made this process do what it does."""
+def _count(value: Any) -> float | None:
+    """A number that is not negative; what older runs did not record is none."""
+    return value if isinstance(value, int | float) and 0 <= value < math.inf else None
+
+
+def _process(threads: int, steps: int, seconds: float) -> dict[str, str | float | None]:
+    """What made this process do what it does, and where in the training it began."""
+    program = Path(sys.argv[0]).name
     return {
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "commit": _commit(),
+        "command": shlex.join(["sgrl" if program == "__main__.py" else program, *sys.argv[1:]]),
+        "commit": current_commit(),
         "started": time.strftime("%Y-%m-%d %H:%M:%S%z"),
+        "threads": threads,
+        "steps": steps,
+        "seconds": seconds,
     }
 
 
-def _versions() -> dict[str, Any]:
+def _versions(threads: int) -> dict[str, Any]:
     versions: dict[str, Any] = {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "id": secrets.token_hex(4),
-        "processes": [_process()],
+        "processes": [_process(threads, 0, 0.0)],
     }
     for package in RECORDED_PACKAGES:
         try:
@@ -309,7 +319,7 @@ def _versions() -> dict[str, Any]:
     return versions
 
 
-def _commit() -> str | None:
+def current_commit() -> str | None:
     """The commit of the source tree that runs, `-dirty` if it was changed; None if installed."""
     folder = Path(__file__).resolve().parent
     command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty"]
