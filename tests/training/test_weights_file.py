@@ -24,7 +24,8 @@ FILE, CARD = "weights.safetensors", "card.json"
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run, _ = untrained_run(tmp_path_factory.mktemp("runs"))
-    return publish(run.path, run.path.parent / "small", episodes=2, threads=1, say=lambda _: None)
+    out = run.path.parent / "small"
+    return publish(run.path, out, episodes=2, threads=1, allow_uncommitted=True, say=lambda _: None)
 
 
 @pytest.fixture
