@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sgrl.algorithms.record_ring import RecordRing, check_fits
+from sgrl.algorithms.record_ring import RecordRing, make_room
 from sgrl.envs.columns import varying_columns
 from sgrl.morphology import Morphology
 
@@ -59,11 +59,8 @@ class LabelBuffer:
         """Records of a body that are sampled, at most."""
         rows = self.share + -(-slack // len(self.bodies))
         kinds = [_record_type(body) for body in self.bodies]
-        self.num_bytes = rows * sum(kind.itemsize for kind in kinds)
+        self.num_bytes = make_room(kinds, rows, folder, f"a buffer of {capacity:,} labels")
         """Bytes of the full buffer."""
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-        check_fits(self.num_bytes, folder, f"a buffer of {capacity:,} labels")
         self._rings = [
             RecordRing(kind, rows, None if folder is None else folder / f"{i:02}_{body.name}.ring")
             for i, (kind, body) in enumerate(zip(kinds, self.bodies, strict=True))

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,11 +104,27 @@ def free_bytes(folder: Path | None) -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def check_fits(needed: int, folder: Path | None, what: str) -> None:
-    """ValueError if so many bytes don't fit in memory or, with a folder, on its disk."""
+def make_room(kinds: Sequence[np.dtype[Any]], rows: int, folder: Path | None, what: str) -> int:
+    """Bytes of rings of so many rows, one of each kind; ValueError if they don't fit in memory.
+
+    With a folder, which is made, on its disk.
+    """
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    needed = rows * sum(kind.itemsize for kind in kinds)
     if needed > (free := free_bytes(folder)):
         where = "memory" if folder is None else f"the disk of {folder}"
         raise ValueError(
             f"{what} takes {needed / 1e9:.2f} GB and does not fit in {where}, which has "
             f"{free / 1e9:.2f} GB; take a smaller buffer_size, checkpoint_every or keep"
+        )
+    return needed
+
+
+def check_sizes(bodies: int, capacity: int, slack: int) -> None:
+    """ValueError unless a buffer can be of these sizes."""
+    if not bodies or capacity < bodies or slack < 0:
+        raise ValueError(
+            f"a replay buffer needs bodies, room for a transition of each and no negative "
+            f"slack; got {bodies} bodies, capacity {capacity}, slack {slack}"
         )

@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sgrl.algorithms.record_ring import RecordRing, check_fits
+from sgrl.algorithms.record_ring import RecordRing, check_sizes, make_room
 from sgrl.envs.observation import FEATURES
 from sgrl.morphology import Morphology
 
@@ -74,21 +74,15 @@ class Replay:
         slack: int = 0,
     ) -> None:
         self.bodies = tuple(bodies)
-        if not self.bodies or capacity < len(self.bodies) or slack < 0:
-            raise ValueError(
-                f"a replay buffer needs bodies, room for a transition of each and no negative "
-                f"slack; got {len(self.bodies)} bodies, capacity {capacity}, slack {slack}"
-            )
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
+        check_sizes(len(self.bodies), capacity, slack)
         self.capacity, self.slack = capacity, slack
         self.share = capacity // len(self.bodies)
         """Transitions of a body that are sampled, at most."""
         rows = self.share + -(-slack // len(self.bodies))
         kinds = [transition_type(body) for body in self.bodies]
-        self.num_bytes = rows * sum(kind.itemsize for kind in kinds)
+        what = f"a replay buffer of {capacity:,} transitions"
+        self.num_bytes = make_room(kinds, rows, folder, what)
         """Bytes of the full buffer."""
-        check_fits(self.num_bytes, folder, f"a replay buffer of {capacity:,} transitions")
         self._rings = [
             RecordRing(kind, rows, None if folder is None else folder / f"{i:02}_{body.name}.f32")
             for i, (kind, body) in enumerate(zip(kinds, self.bodies, strict=True))

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sgrl.algorithms.record_ring import RecordRing, check_fits
+from sgrl.algorithms.record_ring import RecordRing, check_sizes, make_room
 from sgrl.envs.columns import varying_columns
 from sgrl.morphology import Morphology
 
@@ -148,19 +148,14 @@ class ReplayBuffer:
     ) -> None:
         """`return_steps` and `gammas` of each body: n, and the discount of a step."""
         self.bodies = tuple(bodies)
-        if not self.bodies or capacity < len(self.bodies) or slack < 0:
-            raise ValueError(
-                f"a replay buffer needs bodies, room for a transition of each and no negative "
-                f"slack; got {len(self.bodies)} bodies, capacity {capacity}, slack {slack}"
-            )
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
+        check_sizes(len(self.bodies), capacity, slack)
         self.share = capacity // len(self.bodies)
         """Records of a body that are sampled, at most."""
         rows = self.share + RECORDS_PER_STEP * -(-slack // len(self.bodies))
-        self.num_bytes = rows * sum(map(bytes_per_step, self.bodies))
+        kinds = [record_type(body) for body in self.bodies]
+        what = f"a replay buffer of {capacity:,} transitions"
+        self.num_bytes = make_room(kinds, rows, folder, what)
         """Bytes of the full buffer."""
-        check_fits(self.num_bytes, folder, f"a replay buffer of {capacity:,} transitions")
         self._gammas = tuple(gammas)
         self._rings = [
             _Ring(body, rows, n, None if folder is None else folder / f"{i:02}_{body.name}.ring")
