@@ -12,9 +12,8 @@ import torch
 from sgrl.algorithms.config import Plan
 from sgrl.algorithms.distil import Distil
 from sgrl.algorithms.distil_config import DistilConfig
-from sgrl.algorithms.label_buffer import LabelBuffer
 from sgrl.algorithms.learner import Setup, SourcePolicy, Step
-from sgrl.algorithms.teacher import Teacher
+from sgrl.algorithms.teacher import LabelBuffer, Teacher
 from sgrl.algorithms.weights import weights_of
 from sgrl.envs.vector import LocomotionVectorEnv
 from sgrl.models.methods import make_actor, make_gaussian_actor

@@ -18,7 +18,6 @@ from torch import Tensor
 from sgrl.algorithms.distil_config import DistilConfig
 from sgrl.algorithms.env_actor import EnvActor
 from sgrl.algorithms.equal_rows import EqualRows
-from sgrl.algorithms.label_buffer import LabelBuffer, Labels
 from sgrl.algorithms.learner import Array, Clock, Learner, Report, Setup, Step
 from sgrl.algorithms.optimizer import (
     check_finite,
@@ -28,7 +27,7 @@ from sgrl.algorithms.optimizer import (
     optimizer_step,
 )
 from sgrl.algorithms.speed import Function, Speed, UpdateFunctions, global_precision
-from sgrl.algorithms.teacher import assign_teachers
+from sgrl.algorithms.teacher import LabelBuffer, Labels, assign_teachers
 from sgrl.algorithms.weights import current_names, load_portable, load_weights, weights_of
 
 MOST_ROWS, LEAST_ROWS = 3.0, 0.5
