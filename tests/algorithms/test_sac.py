@@ -397,3 +397,39 @@ def test_solves_a_toy():
         learner.update(lambda report: None, NoClock(), lambda: False)
         obs = after
     assert error() < 0.01 < at_start
+
+
+def test_critics_that_began_anew_learn_before_an_actor_that_can_walk_changes():
+    bodies = [HOPPER]
+    how = {"learning_starts": 8, "utd_ratio": 1.0, "critic_warmup": 6}
+    source = made(bodies, "monolithic+tn", **how)
+    policy = {n: v for n, v in source.weights().items() if not n.startswith(("critic", "reward"))}
+    learner = made(bodies, "monolithic+tn", **how)
+    assert learner.load_weights(policy) == "critic"
+    start = actor_of(learner)
+    alpha = learner.networks.log_alpha.exp()
+    assert alpha.item() == pytest.approx(5e-4)
+
+    reports = random_walk(learner, bodies, 1, 13)
+    assert 0 < learner.updates <= 6
+    assert all(torch.equal(value, start[name]) for name, value in actor_of(learner).items())
+    assert all("actor_loss" not in report for report in reports)
+    again = made(bodies, "monolithic+tn", **how)
+    networks = {n: v for n, v in learner.weights().items() if not n.startswith("reward")}
+    again.networks.load_state_dict(networks, learner.state_dict()["networks"])
+    assert again.networks.actor_waits == 6
+    random_walk(learner, bodies, 1, 5)
+    assert learner.updates > 8
+    assert any(not torch.equal(value, start[name]) for name, value in actor_of(learner).items())
+
+    # Whose critics are known waits for nothing.
+    assert made(bodies, "monolithic+tn", **how).networks.actor_waits == 0
+    known = made(bodies, "monolithic+tn", **how)
+    assert known.load_weights(source.weights()) == ""
+    assert known.networks.actor_waits == 0
+    assert known.networks.log_alpha.exp().item() == pytest.approx(0.01)
+
+
+def actor_of(learner):
+    """Weights that the gradient changes."""
+    return {n: v for n, v in learner.weights().items() if n.startswith("actor") and ".layers." in n}

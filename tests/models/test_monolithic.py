@@ -4,9 +4,12 @@ import pytest
 import torch
 from torch.nn.functional import relu
 
+from sgrl.envs.vector import LocomotionVectorEnv
+from sgrl.models.batch import LimbBatch
 from sgrl.models.canonical import Canonicalized
-from sgrl.models.monolithic import Monolithic, MonolithicConfig
+from sgrl.models.monolithic import Monolithic, MonolithicConfig, _labels
 from sgrl.models.network import ACTOR, CRITIC, VALUE, Actor, Critic, Role, Value
+from sgrl.models.normalizer import update_statistics
 from sgrl.models.states import random_batch, rollout_batch
 from sgrl.morphology import get_body
 from sgrl.symmetry import assert_equivariant, measure
@@ -79,3 +82,44 @@ def test_at_the_start_actions_are_neither_constant_nor_saturated() -> None:
     hinges = action.view(20, 5, 3)[:, 1:]
     assert hinges.std(dim=0).min() > 0.05
     assert hinges.std() < 0.9
+
+
+@pytest.mark.parametrize(
+    "config",
+    [MonolithicConfig(), MonolithicConfig((32, 32), columns="varying", layer_norm=True)],
+    ids=lambda config: config.columns,
+)
+def test_an_actor_of_the_full_body_for_one_that_lacks_limbs(config: MonolithicConfig) -> None:
+    """It does what the full body's does where nothing is observed of the limbs that it lacks."""
+    full, body = get_body("3d_walker_7_full"), get_body("3d_walker_5_left_knee")
+    torch.manual_seed(0)
+    whole, part = (Monolithic(config, ACTOR, one).double() for one in (full, body))
+    env = LocomotionVectorEnv([full], 4, threads=1)
+    observations, _ = env.reset(seed=0)
+    observations = env.step(env.action_space.sample())[0]
+    flat = torch.from_numpy(observations).double()
+    batch = LimbBatch.from_flat(flat, full)
+    if whole.statistics is not None:
+        update_statistics(whole, lambda: whole(batch))
+    weights = Monolithic.actor_of_cut_body(whole.state_dict(), config, full, body)
+    part.load_state_dict(weights)
+
+    kept = [full.limb_names.index(name) for name in body.limb_names]
+    rows = batch.layout.num_rows
+    cut = flat.view(rows, full.num_limbs, 41)[:, kept].flatten(1)
+    found = part(LimbBatch.from_flat(cut, body)).view(rows, -1, 3)
+    # The columns of the other limbs without weights.
+    labels = _labels(config, full)[0]
+    lost = [i for i, (limb, _) in enumerate(labels) if limb not in (*body.limb_names, "target")]
+    with torch.no_grad():
+        whole.layers[0].weight[:, lost] = 0.0
+    expected = whole(batch).view(rows, -1, 3)[:, kept]
+    torch.testing.assert_close(found, expected)
+    assert expected.std() > 0
+
+
+def test_an_actor_of_a_body_without_a_limb_that_is_needed() -> None:
+    full, body = get_body("3d_walker_7_full"), get_body("3d_walker_5_left_knee")
+    actor = Monolithic(MonolithicConfig(), ACTOR, body).state_dict()
+    with pytest.raises(ValueError, match="5_left_knee has no left_shin, left_foot, which 3d_walker"):
+        Monolithic.actor_of_cut_body(actor, MonolithicConfig(), body, full)

@@ -216,6 +216,15 @@ def test_starting_from_another_run(tiny: Make, trained: Path) -> None:
     assert read_metrics(run)[-1]["steps"] == "440"
 
 
+def test_a_network_of_one_body_starts_from_one_of_a_body_with_more_limbs(tiny: Make) -> None:
+    one = {"method": "monolithic+tn", "network": None, "utd_ratio": 0.0, "steps": 120}
+    full = train(tiny(bodies=("3d_hopper_5_full",), **one))
+    run = train(tiny(bodies=("3d_hopper_3_shin",), init_from=full, **one))
+    assert "starting from the weights of" in (run / "log.txt").read_text()
+    with pytest.raises(ValueError, match=r"3d_hopper_3_shin has no .*, which 3d_hopper_5_full has"):
+        train(tiny(bodies=("3d_hopper_5_full",), init_from=run, **one))
+
+
 def test_a_preset_that_was_changed_since(tiny: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run goes on, and others start from it, with the sizes that it was made with."""
     settings = tiny(method="swat", network=None, utd_ratio=0.0, steps=120)

@@ -48,6 +48,11 @@ class SACConfig(EqualRowsConfig):
     """Entropy that the coefficient leads to, for each motor that moves something."""
     initial_alpha: float = setting(0.01, key="initial_alpha", above=0.0, most=1e6)
     """Entropy coefficient at the start; every body has its own, which is learned."""
+    critic_warmup: int = setting(
+        10_000, key="critic_warmup", before=10_000, least=0, most=MOST_STEPS
+    )
+    """Updates of the critics alone before the first of an actor that has the weights of another
+    run, if the critics began anew: led by critics that know nothing it forgets what it can do."""
     longest_hold: int = setting(16, key="longest_hold", least=1, most=1_000_000)
     """Most steps for which an environment keeps its exploration noise: it is drawn anew after k
     steps, k from a Zeta(2) distribution."""

@@ -35,6 +35,9 @@ COUNT_EVERY = 1024
 """Updates between two batches that are counted in the statistics of observations."""
 LAST_COUNTED = 65_536
 """Updates after which these statistics stay as they are."""
+TRAINED_ALPHA = 5e-4
+"""Entropy coefficient that a policy of another run starts with, about that of finished trainings:
+the first one of an untrained policy would drown its returns."""
 
 
 class SACNetworks:
@@ -76,6 +79,8 @@ class SACNetworks:
         self.generator = torch.Generator(self.device).manual_seed(setup.seed)
         self.updates = 0
         """Gradient steps of the critics so far."""
+        self.actor_waits = 0
+        """Those that the critics make before the first of the actor."""
         self.start_optimizers()
         self.set_speed(speed)
 
@@ -138,7 +143,7 @@ class SACNetworks:
         if reports:
             values |= {"q_mean": q_mean.item(), "critic_grad_norm": _norm(self._critic_weights)}
         self.critic_optimizer.step()
-        if self.updates % self.config.policy_delay == 0:
+        if self.updates % self.config.policy_delay == 0 and self.updates > self.actor_waits:
             loss, log_prob = self._update_actor(actor_loss, columns, row_alpha)
             if reports:
                 values |= {
@@ -248,6 +253,10 @@ class SACNetworks:
         anew = load_portable(self.parts(), weights, optional=["normalizer", "critic"])
         self.target_critic.load_state_dict(self.critic.state_dict())
         self.start_optimizers()
+        if "critic" in anew:
+            self.actor_waits = self.config.critic_warmup
+            with torch.no_grad():
+                self.log_alpha.clamp_(max=math.log(TRAINED_ALPHA))
         return anew
 
     def state_dict(self) -> dict[str, Any]:
@@ -258,6 +267,7 @@ class SACNetworks:
             "log_alpha": self.log_alpha.detach().cpu().clone(),
             "generator": self.generator.get_state(),
             "updates": self.updates,
+            "actor_waits": self.actor_waits,
             "speed": self.speed.state_dict(),
         }
 
@@ -271,6 +281,7 @@ class SACNetworks:
             self.log_alpha.copy_(state["log_alpha"])
         self.generator.set_state(state["generator"])
         self.updates = state["updates"]
+        self.actor_waits = state.get("actor_waits", 0)  # runs of before had none
         self.set_speed(Speed(**state["speed"]))
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypedDict, Unpack
 
-from torch import nn
+from torch import Tensor, nn
 
 from sgrl.models import monolithic, swat
 from sgrl.models import set as set_
@@ -131,6 +131,24 @@ class Method:
         if self.frame is not None:
             network = Canonicalized(network, self.frame)
         return MirrorAveraged(network, role) if self.mirrored else network
+
+    def actor_of_cut_body(
+        self,
+        weights: Mapping[str, Tensor],
+        config: Config | None,
+        source: Morphology,
+        body: Morphology,
+    ) -> dict[str, Tensor]:
+        """Weights of an actor that was made for one body, `source`, for another of which it has all
+        limbs; ValueError if the method can't tell them."""
+        choose = getattr(self.network, "actor_of_cut_body", None)
+        if choose is None:
+            raise ValueError(f"they are made for {source.name} alone")
+        default = self.config("fast")
+        if isinstance(config, Mapping) and default is not None:
+            config = config_from(default, config)
+        chosen: dict[str, Tensor] = choose(weights, config, source, body)
+        return chosen
 
     @staticmethod
     def _check_image(body: Morphology) -> None:

@@ -11,6 +11,7 @@ hidden layers. In the target frame (+tn) that keeps the symmetry of rotations.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from sgrl.envs.observation import NUM_SCALARS, NUM_VECTORS
 from sgrl.models.batch import LimbBatch
-from sgrl.models.network import FLAT_FEATURES, LimbNetwork, Role, mlp, std_layer
+from sgrl.models.network import FLAT_FEATURES, NUM_HINGES, LimbNetwork, Role, mlp, std_layer
 from sgrl.models.normalizer import ColumnStatistics
 from sgrl.morphology import Morphology
 
@@ -95,6 +96,33 @@ class Monolithic(LimbNetwork):
         result: Tensor = self.statistics(varying)
         return result
 
+    @staticmethod
+    def actor_of_cut_body(
+        weights: Mapping[str, Tensor],
+        config: MonolithicConfig,
+        source: Morphology,
+        body: Morphology,
+    ) -> dict[str, Tensor]:
+        """An actor's weights for a body that `source` has all limbs of: what the other limbs
+        observe counts as average, and their motors are left out."""
+        if missing := [name for name in body.limb_names if name not in source.limb_names]:
+            raise ValueError(f"{source.name} has no {', '.join(missing)}, which {body.name} has")
+        inputs, outputs = (
+            [known.index(label) for label in wanted]
+            for known, wanted in zip(_labels(config, source), _labels(config, body), strict=True)
+        )
+        last = len(config.hidden) * (3 if config.layer_norm else 2)
+        chosen = dict(weights)
+        for name in weights:
+            dotted = f".{name}"
+            if dotted.endswith(".layers.0.weight"):
+                chosen[name] = chosen[name][:, inputs].contiguous()
+            if dotted.endswith((".statistics.mean", ".statistics.variance")):
+                chosen[name] = chosen[name][inputs]
+            if f".layers.{last}." in dotted or ".read_std." in dotted:
+                chosen[name] = chosen[name][outputs]
+        return chosen
+
     def _check_bodies(self, bodies: tuple[Morphology, ...]) -> None:
         for body in bodies:
             if body is not self.body and body != self.body:
@@ -102,3 +130,16 @@ class Monolithic(LimbNetwork):
                     f"this monolithic network was made for {self.body.name} and can't take "
                     f"{body.name}; for several bodies or new ones use set, swat, amorpheus or smp"
                 )
+
+
+def _labels(
+    config: MonolithicConfig, body: Morphology
+) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+    """The limb and the number of each input, and the limb and the hinge of each output."""
+    if config.columns == "all":
+        inputs = [(limb, i) for limb in body.limb_names for i in range(FLAT_FEATURES)]
+    else:
+        varying = [(limb, i) for limb in body.limb_names for i in range(_VARYING)]
+        kept = [label for i, label in enumerate(varying) if i not in _TORSO_CONSTANTS]
+        inputs = [*kept, ("target", 0), ("target", 1)]
+    return inputs, [(limb, i) for limb in body.limb_names[1:] for i in range(NUM_HINGES)]

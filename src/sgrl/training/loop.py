@@ -34,7 +34,7 @@ from sgrl.training.interrupt import InterruptedTrainingError, StopRequest, outpu
 from sgrl.training.learners import make_learner
 from sgrl.training.metrics import Board, Episodes, Losses, MetricsFile, Row, Stopwatch
 from sgrl.training.place import describe_place, join_place, split_place
-from sgrl.training.policy import PORTABLE, read_policy_weights
+from sgrl.training.policy import read_policy_weights, usable_weights
 from sgrl.training.progress import TrainingProgress, make_console
 from sgrl.training.resume import (
     begin_anew,
@@ -370,11 +370,8 @@ class Training:
                 f"{self.settings.method}"
             )
         folder, weights = read_policy_weights(other, which)
-        if recorded.algorithm != self.settings.algorithm:
-            # Of another's critics nothing can be known; a policy is a policy.
-            weights = {n: value for n, value in weights.items() if n.startswith(PORTABLE)}
         try:
-            anew = self.learner.load_weights(weights)
+            anew = self.learner.load_weights(usable_weights(weights, recorded, self.settings))
         except ValueError as error:
             found, own = recorded.preset, self.settings.preset
             hint = "" if found == own else f"; {source} is of preset {found}, not {own}"

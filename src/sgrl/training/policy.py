@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from sgrl.algorithms.weights import current_names, is_gaussian, load_portable
 from sgrl.envs.observation import FEATURES, split
 from sgrl.models.batch import LimbBatch
-from sgrl.models.methods import make_actor, make_gaussian_actor
+from sgrl.models.methods import get_method, make_actor, make_gaussian_actor
 from sgrl.models.network import Actor, GaussianActor, MeanActor
 from sgrl.models.normalizer import Normalizer
 from sgrl.morphology import Morphology, get_body
@@ -34,6 +34,24 @@ from sgrl.training.weights_file import SUFFIX, checkpoint_of, read_weights_file
 
 PORTABLE = ("actor.", "std.", "normalizer.")
 """How the names of weights begin from which any algorithm can start."""
+
+
+def usable_weights(
+    weights: Mapping[str, Tensor], recorded: TrainSettings, settings: TrainSettings
+) -> dict[str, Tensor]:
+    """Those of a recorded run's weights that a training with other settings can start from.
+
+    A network that is made for one body takes the actor of a body that has all of its limbs.
+    """
+    method = get_method(settings.method)
+    bodies, sources = settings.morphologies(), recorded.morphologies()
+    other_body = method.one_body and bodies != sources
+    if other_body or recorded.algorithm != settings.algorithm:
+        # Critics of another algorithm or of another body know nothing here; a policy is a policy.
+        weights = {n: value for n, value in weights.items() if n.startswith(PORTABLE)}
+    if other_body:
+        return method.actor_of_cut_body(weights, settings.network, sources[0], bodies[0])
+    return dict(weights)
 
 
 class TrainedPolicy(Policy):
