@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sgrl.algorithms.sac_config import SACConfig
 from sgrl.experiments.runner import Job, make_job, output_to_log, run_job
 from sgrl.training.checkpoint import list_checkpoints
 from sgrl.training.loop import train
@@ -106,3 +107,24 @@ def test_output_goes_to_the_log(tmp_path: Path, capfd: pytest.CaptureFixture[str
     os.write(1, b"three\n")
     assert capfd.readouterr().out == "three\n"
     assert job.log.read_text() == "one\ntwo\n"
+
+
+def test_a_job_on_a_body_of_unequal_sides_is_found_again(tmp_path: Path) -> None:
+    """A network of one body can't learn that body's image: the run records what was resolved."""
+    job = make_job(
+        TrainSettings(
+            bodies=("3d_walker_5_left_knee",),
+            method="monolithic+tn",
+            algorithm="sac",
+            steps=300,
+            envs_per_body=4,
+            eval_every=0,
+            threads=1,
+            config=SACConfig(utd_ratio=0.0, learning_starts=200, compile="no"),
+        ),
+        "walker",
+        tmp_path,
+    )
+    run_job(job)
+    assert Run(job.folder).settings().config.mirror is False
+    assert job.state().phase == "done"

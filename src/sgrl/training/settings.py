@@ -205,7 +205,7 @@ def resolve_settings(settings: TrainSettings) -> TrainSettings:
     check_bounds(settings)
     _check_packages(settings)
     check_device(settings.device)
-    resolved = settled(settings, method.one_body)
+    resolved = settled(settings)
     name = resolved.name or ""
     is_folder = Path(name).name == name and not name.startswith(".") and name.isprintable()
     if not is_folder or "@" in name:
@@ -216,11 +216,10 @@ def resolve_settings(settings: TrainSettings) -> TrainSettings:
     return resolved
 
 
-def settled(settings: TrainSettings, one_body: bool = False) -> TrainSettings:
-    """Settings with nothing left open, without what only the machine or the method can tell.
+def settled(settings: TrainSettings) -> TrainSettings:
+    """Settings with nothing left open, without what only the machine can tell.
 
-    The module of a method from outside the package is not imported; `one_body` says of a method
-    whether it is made for one body.
+    The module of a method from outside the package is imported only if it is trusted.
     """
     bodies = settings.morphologies()
     config = settings.algorithm_config()
@@ -229,7 +228,7 @@ def settled(settings: TrainSettings, one_body: bool = False) -> TrainSettings:
     envs = config.default_envs_per_body(len(bodies)) if envs is None else envs
     every = settings.eval_every
     every = config.default_eval_every(len(bodies)) if every is None else every
-    plan = Plan(bodies, settings.method, one_body, steps, envs)
+    plan = Plan(bodies, settings.method, _is_for_one_body(settings.method), steps, envs)
     names = tuple(body.name for body in bodies)
     return replace(
         settings,
@@ -292,6 +291,16 @@ def is_over(settings: TrainSettings, steps: int, seconds: float) -> bool:
     return steps >= settings.steps or (
         settings.minutes is not None and seconds >= 60.0 * settings.minutes
     )
+
+
+def _is_for_one_body(method: str) -> bool:
+    """Whether a method is made for one body; no, of one that must not be imported."""
+    from sgrl.models.methods import get_method  # which needs torch
+
+    try:
+        return get_method(method).one_body
+    except ValueError:
+        return False
 
 
 def started_from(settings: TrainSettings, source: TrainSettings) -> TrainSettings:
