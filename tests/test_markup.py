@@ -9,8 +9,12 @@ import pytest
 
 from sgrl.cli import main
 from sgrl.experiments.tables import Table
-from sgrl.markup import Html, html_table, markdown_table, one_line, plain_lines
+from sgrl.markup import Html, error_lines, html_table, markdown_table, one_line
+from sgrl.setting import SettingsError
 from sgrl.training.settings import TrainSettings, resolve_settings
+from sgrl.viewer import readout
+from sgrl.viewer.driver import load_driver
+from tests.training.untrained import untrained_run
 
 
 def test_markdown_is_aligned() -> None:
@@ -39,7 +43,8 @@ def test_text_ends_no_line() -> None:
     assert line.isprintable()
     assert r"run\n| x |" in line
     assert r"\x1b[2J\u202e" in line
-    assert plain_lines("one\ntwo\x1b[2J") == "one\ntwo\\x1b[2J"
+    assert error_lines(ValueError("one\ntwo\x1b[2J")) == r"one\ntwo\x1b[2J"
+    assert error_lines(SettingsError(["one", "two\n3"])) == "one\ntwo\\n3"
 
 
 def test_text_ends_no_cell_of_markdown() -> None:
@@ -70,6 +75,32 @@ def test_a_run_is_not_called_so(tmp_path: Path) -> None:
     settings = TrainSettings(bodies=("3d_hopper_3_shin",), runs=tmp_path, name="a\nb")
     with pytest.raises(ValueError, match="has no @ and no line break"):
         resolve_settings(settings)
+
+
+def test_such_a_run_is_shown_as_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the viewer and by the commands that name it: nothing of its name is obeyed."""
+    (run, _) = untrained_run(tmp_path)
+    folder = run.path.rename(tmp_path / NASTY.replace("/", ""))
+    (folder / "metrics.csv").write_text("steps,return\n100,1.0\n")
+    driver = load_driver(folder)
+    assert driver.name == one_line(folder.name)
+    title = readout.title(driver)
+    assert "<script" not in title
+    assert "&lt;script&gt;" in title
+    page = tmp_path / "report.html"
+    for arguments in (
+        ["eval", str(folder), "--episodes", "1"],
+        ["report", str(folder), "-o", str(page)],
+    ):
+        monkeypatch.setattr("sys.argv", ["sgrl", *arguments])
+        main()
+    shown = capsys.readouterr()
+    assert one_line(folder.name) in shown.out
+    assert one_line(folder.name) in shown.err
+    assert all(line.isprintable() for line in (shown.out + shown.err).splitlines())
+    assert "<script>alert(1)" not in page.read_text(encoding="utf-8")
 
 
 def test_an_error_about_such_a_run_is_one_line(

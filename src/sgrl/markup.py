@@ -32,9 +32,9 @@ def one_line(text: str) -> str:
     )
 
 
-def plain_lines(text: str) -> str:
-    """Lines of text without codes that a terminal obeys."""
-    return "\n".join(map(one_line, text.splitlines()))
+def error_lines(error: BaseException) -> str:
+    """What an error says: one line, unless it has `lines`."""
+    return "\n".join(map(one_line, getattr(error, "lines", None) or [str(error)]))
 
 
 def markdown_cell(text: str) -> str:

@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import math
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -127,10 +127,18 @@ def texts_of(config: type) -> dict[str, str]:
     return texts
 
 
+class SettingsError(ValueError):
+    """All that is wrong with settings, each in a line."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
+
+
 def check_bounds(config: Any, prefix: str = "") -> None:
     """Check every number of a settings value against its bounds.
 
-    ValueError has a line for each that is out of them; `prefix` comes before the field's name.
+    SettingsError has a line for each that is out of them; `prefix` is put before the field's name.
     """
     lines = []
     for field in dataclasses.fields(config):
@@ -138,4 +146,4 @@ def check_bounds(config: Any, prefix: str = "") -> None:
         if problem := setting_of(field).problem(value, whole=whole):
             lines.append(f"{prefix}{field.name} {problem}")
     if lines:
-        raise ValueError("\n".join(lines))
+        raise SettingsError(lines)

@@ -1,26 +1,16 @@
 """Whatever resets, steps and makers are given: they work, or say in one line what is wrong."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sgrl
 from sgrl.envs.disturbances import NAMES
+from tests.hostile import EXAMPLES, in_time, made
 
 HOPPER = "3d_hopper_3_shin"
-EXAMPLES = int(os.environ.get("SGRL_EXAMPLES", "150"))
-"""Inputs for each test; the nightly run has ten times as many."""
-some = settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)
+some = made(EXAMPLES)
 
 numbers = st.one_of(
     st.floats(allow_nan=True, allow_infinity=True),
@@ -47,7 +37,8 @@ def check(call):
     """Whether it worked; what it says otherwise is a line of a `ValueError`."""
     said = None
     try:
-        call()
+        with in_time():
+            call()
     except ValueError as error:
         said = str(error)
     assert said is None or ("\n" not in said and 10 < len(said) < 500), said
@@ -83,7 +74,7 @@ NUMBERS = ("envs_per_body", "threads", "max_episode_steps", "width", "height", "
 
 @some
 @given(
-    made=st.dictionaries(
+    options=st.dictionaries(
         st.sampled_from([*NUMBERS, "variant", "disturbances", "autoreset_mode", "render_mode"]),
         st.one_of(things, st.dictionaries(st.sampled_from(NAMES), numbers, max_size=2)).filter(
             # Thousands of environments are allowed, but take their time.
@@ -92,8 +83,8 @@ NUMBERS = ("envs_per_body", "threads", "max_episode_steps", "width", "height", "
         max_size=2,
     )
 )
-def test_making(made):
-    check(lambda: sgrl.make_vec(HOPPER, **made))
+def test_making(options):
+    check(lambda: sgrl.make_vec(HOPPER, **options))
 
 
 @some
@@ -107,9 +98,3 @@ def test_moving_the_target(target):
 @given(array=things)
 def test_splitting(array):
     check(lambda: vector.split(array))
-
-
-@pytest.mark.nightly
-def test_ten_thousand_inputs():
-    command = [sys.executable, "-m", "pytest", __file__]
-    subprocess.run(command, env={**os.environ, "SGRL_EXAMPLES": "1500"}, check=True)

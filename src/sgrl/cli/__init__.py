@@ -21,7 +21,7 @@ from sgrl.cli.train import train
 from sgrl.command_line import read_options
 from sgrl.demo import demo
 from sgrl.experiments.specialists import specialists_command
-from sgrl.markup import plain_lines
+from sgrl.markup import error_lines
 from sgrl.nearest import did_you_mean
 from sgrl.viewer.commands import replay_command, video_command, view_command
 
@@ -90,7 +90,7 @@ def main() -> None:
         raise SystemExit(128 + signal.SIGPIPE) from None
     except (ValueError, OSError, RuntimeError) as error:
         # What the user can mend: one line that says how, not a traceback.
-        raise SystemExit(f"sgrl: {plain_lines(str(error))}") from None
+        raise SystemExit(f"sgrl: {error_lines(error)}") from None
     except KeyboardInterrupt as stop:
         # What a shell reports of a process that a signal ended.
         raise SystemExit(128 + getattr(stop, "number", signal.SIGINT)) from None

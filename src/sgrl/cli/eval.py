@@ -15,6 +15,7 @@ from sgrl.envs.disturbances import read_levels
 from sgrl.envs.variant import MAX_EPISODE_STEPS, Variant
 from sgrl.experiments.paper import paper_return
 from sgrl.files import SafeFolder
+from sgrl.markup import one_line
 from sgrl.morphology import resolve_bodies
 from sgrl.morphology.digest import physics, physics_warning
 from sgrl.plugins import TrustOption
@@ -88,9 +89,10 @@ def eval_command(
     act_on_one_thread()
     policy = load_policy(run, checkpoint, device, trust=trust)
     kind = "best checkpoint" if policy.is_best else "checkpoint"
-    print(f"{policy.run}, the {kind} at {policy.checkpoint:,} steps", file=sys.stderr)
+    name = one_line(str(policy.run))
+    print(f"{name}, the {kind} at {policy.checkpoint:,} steps", file=sys.stderr)
     if warning := physics_warning(Run(policy.run).physics(), policy.run.name):
-        print(warning, file=sys.stderr)
+        print(one_line(warning), file=sys.stderr)
     chosen = resolve_bodies(bodies) or policy.bodies
     variant = variant or policy.settings.variant
     policies: dict[str, Policy] = {policy.method: policy}
@@ -138,7 +140,7 @@ def eval_command(
     trained_on = [body.name for body in policy.bodies]
     numbers = {body.name: paper_return(policy.method, trained_on, body.name) for body in chosen}
     table = format_table(results, {body: one for body, one in numbers.items() if one})
-    print(f"{table}\n\n{_explain(table)}\nwrote {folder}")
+    print(f"{table}\n\n{_explain(table)}\nwrote {one_line(str(folder))}")
     return folder
 
 
@@ -150,7 +152,7 @@ def _explain(table: str) -> str:
 
 def _print_progress(result: BodyResult) -> None:
     reward = format_mean(result.mean("total_reward"), result.standard_error("total_reward"))
-    what = f"{result.policy} on {result.body}, {result.variant}"
+    what = f"{one_line(result.policy)} on {result.body}, {result.variant}"
     print(f"{what}: return {reward}", file=sys.stderr, flush=True)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import tyro
 
+from sgrl.markup import one_line
 from sgrl.plugins import TrustOption
 
 
@@ -32,6 +33,6 @@ def report_command(
     from sgrl.report.page import write_report
 
     count = write_report(
-        runs, out, title, left_out=lambda why: print(f"left out: {why}"), trust=trust
+        runs, out, title, left_out=lambda why: print(f"left out: {one_line(why)}"), trust=trust
     )
     print(f"wrote {out}: {count} run{'s' if count > 1 else ''}, {out.stat().st_size / 1e6:.1f} MB")

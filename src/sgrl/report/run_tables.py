@@ -72,7 +72,7 @@ def summary_table(groups: Sequence[Group]) -> Html:
     for group in groups:
         last = [record.last for record in group.runs]
         rates = [_rate(record) for record in group.runs]
-        steps = _mean([row["steps"] for row in last])
+        steps = _mean([row.get("steps") for row in last])
         rate = _mean(rates)
         unfinished = sum(not record.finished for record in group.runs)
         rows.append(
@@ -80,8 +80,8 @@ def summary_table(groups: Sequence[Group]) -> Html:
                 _named(group, series),
                 group.task,
                 ", ".join(str(record.settings.seed) for record in group.runs),
-                show_mean([row["return"] for row in last]),
-                show_mean([row["length"] for row in last]),
+                show_mean([row.get("return") for row in last]),
+                show_mean([row.get("length") for row in last]),
                 f"{steps:,.0f}{'*' if unfinished else ''}" if steps else NOTHING,
                 f"{rate:,.0f}" if rate else NOTHING,
                 show_time(_mean([row.get("wall/seconds") for row in last])),
@@ -172,7 +172,7 @@ def runs_table(groups: Sequence[Group]) -> Html:
             str(record.settings.seed),
             "yes" if record.finished else "no",
             f"{record.last['steps'] or 0:,.0f}",
-            show_mean([record.last["return"]]),
+            show_mean([record.last.get("return")]),
             (record.commit or NOTHING)[:10],
             Html(f"<code>{html.escape(record.command or NOTHING)}</code>"),
         )

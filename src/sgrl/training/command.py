@@ -15,7 +15,7 @@ from typing import Any
 
 from sgrl.algorithms.registry import ALGORITHMS, algorithm_named
 from sgrl.command_line import read_options
-from sgrl.markup import plain_lines
+from sgrl.markup import error_lines, one_line
 from sgrl.plugins import TRUST
 from sgrl.training.recipes import Recipe, recipe_named, recorded_settings
 from sgrl.training.settings import TrainSettings
@@ -126,11 +126,11 @@ def train_command(settings: TrainSettings) -> Path:
         _say("stopped at once: what came after the last checkpoint is lost")
         raise SystemExit(128 + signal.SIGINT) from None
     except (TrainingFailedError, ValueError, OSError) as error:
-        raise SystemExit(f"sgrl: {plain_lines(str(error))}") from None
+        raise SystemExit(f"sgrl: {error_lines(error)}") from None
 
 
 def _say(line: str) -> None:
     from sgrl.training.interrupt import output_may_close
 
     with output_may_close():
-        print(line, flush=True)
+        print(one_line(line), flush=True)

@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,8 @@ def _train(settings: TrainSettings, stop: StopRequest) -> Path:
         settings = resumed_settings(settings, run.settings())
     else:
         settings = resolve_settings(settings)
-        run = create_run(settings)
+        sources = partial(copy_sources, settings.algorithm_config().sources, settings.runs)
+        run = create_run(settings, sources)
         settings = run.settings()  # with the name that was free
     console = make_console()
 
@@ -114,8 +116,6 @@ def _train(settings: TrainSettings, stop: StopRequest) -> Path:
     with run.locked():
         _configure_torch(settings)
         try:
-            if fresh:
-                copy_sources(settings.algorithm_config().sources, settings.runs, run)
             training = Training(settings, run)
             training.prepare(say)
         except BaseException:

@@ -30,7 +30,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -224,11 +224,11 @@ class Run:
             yield
 
 
-def create_run(settings: TrainSettings) -> Run:
+def create_run(settings: TrainSettings, fill: Callable[[Run], None] | None = None) -> Run:
     """A new folder for resolved settings. Two runs never share one: the second is numbered.
 
-    The folder appears with its settings in it, so that there is no moment at which a killed
-    process leaves one that cannot be resumed.
+    The folder appears with its settings in it, and with what `fill` puts there, so that there is no
+    moment at which a killed process leaves one that cannot be resumed.
     """
     assert settings.name is not None, "resolve the settings first"
     draft = Run(settings.runs / f".{settings.name}.{secrets.token_hex(8)}")
@@ -240,6 +240,8 @@ def create_run(settings: TrainSettings) -> Run:
     try:
         draft.checkpoints.mkdir()
         draft._write_versions(_versions(settings.threads))
+        if fill is not None:
+            fill(draft)
         number, path = 1, settings.runs / settings.name
         while True:
             draft.write_settings(replace(settings, name=path.name))

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from sgrl.markup import one_line
 from sgrl.morphology import FAMILIES, Morphology, body_names, get_body
 from sgrl.training.acting import RandomPolicy
 
@@ -111,8 +112,8 @@ class PolicyDriver(Driver):
     def __init__(self, policy: TrainedPolicy) -> None:
         from sgrl.models.methods import get_method
 
-        self.name = policy.run.resolve().name
-        self.details = f"{policy.method}, {policy.checkpoint:,} steps"
+        self.name = one_line(policy.run.resolve().name)
+        self.details = f"{one_line(policy.method)}, {policy.checkpoint:,} steps"
         self.trained_on = policy.bodies
         self.policy = policy
         self.takes_any_body = not get_method(policy.method).one_body
@@ -152,5 +153,5 @@ def load_driver(policy: str | Path) -> Driver:
 
     driver = PolicyDriver(load_policy(policy))
     if split_place(policy)[1] is not None:
-        driver.name = Path(policy).name
+        driver.name = one_line(Path(policy).name)
     return driver

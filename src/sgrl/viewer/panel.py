@@ -65,7 +65,7 @@ class Panel:
     def _build(self) -> None:
         gui, simulation = self._gui, self._simulation
         gui.main_panel.dock_right()
-        gui.add_markdown(readout.title(simulation.driver))
+        gui.add_html(readout.title(simulation.driver))  # in Markdown a name could be code
         # Those it starts with may be others, such as mirror images.
         self._bodies = simulation.driver.bodies()
         self._bodies |= {robot.whole.name: robot.whole for robot in simulation.robots}

@@ -17,12 +17,13 @@ _STYLE = "font-size:12px;padding:0 1.2em 0 0.6em;line-height:1.5"
 
 
 def title(driver: Driver) -> str:
-    """What drives the robots, and what it has been trained on, in Markdown."""
+    """What drives the robots, and what it has been trained on."""
     trained = driver.trained_on
-    if not trained:
-        return f"**{escape(driver.name)}**: no policy was given"
-    on = trained[0].name if len(trained) == 1 else f"{len(trained)} bodies"
-    return f"**{escape(driver.name)}** ({escape(driver.details)}), trained on {escape(on)}"
+    about = ": no policy was given"
+    if trained:
+        on = trained[0].name if len(trained) == 1 else f"{len(trained)} bodies"
+        about = f" ({escape(driver.details)}), trained on {escape(on)}"
+    return f'<div style="{_STYLE}"><b>{escape(driver.name)}</b>{about}</div>'
 
 
 def name(number: int, robot: Robot) -> str:
