@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save
 
 from sgrl.files import seal
+from sgrl.markup import error_lines
 from sgrl.report.groups import make_groups
 from sgrl.report.page import make_page
 from sgrl.report.runs import read_runs
@@ -125,7 +126,7 @@ def read_all(run: Run, names: tuple[str, ...]) -> None:
             with in_time():
                 READERS[name](run)
         except (ValueError, OSError) as error:
-            check_line(str(error))
+            check_line(error_lines(error))  # as every command shows it
 
 
 def set_somewhere(values: Any, choices: list[int], value: Any) -> None:
@@ -153,6 +154,17 @@ def damage_json(file: Path, choices: list[int], value: Any, sealed: bool = False
             return  # no checksum can be made to fit
     else:
         file.write_text(json.dumps(values))
+
+
+@made(EXAMPLES // 10)
+@given(CHOICES, VALUES)
+def test_settings(copy: Callable[[], Run], choices: list[int], value: Any) -> None:
+    run = copy()
+    values = json.loads(run.settings_file.read_text())
+    del values["sha256"]  # then it is believed
+    run.settings_file.write_text(json.dumps(values))
+    damage_json(run.settings_file, choices, value)
+    read_all(run, ("policy", "report", "resume", "init_from"))
 
 
 @made(EXAMPLES // 10)

@@ -105,7 +105,10 @@ class Run:
                         "use it as it is"
                     )
                 del values["sha256"]
-            return settings_from_json(json.dumps(values))
+            settings = settings_from_json(json.dumps(values))
+            if settings.steps is None or settings.envs_per_body is None:
+                raise ValueError("it does not say steps and envs_per_body")
+            return settings
         except ValueError as error:
             raise ValueError(f"{self.path / name}: {error}") from None
 

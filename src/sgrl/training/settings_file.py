@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import types
+import typing
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -48,12 +50,40 @@ def settings_from_json(text: str) -> TrainSettings:
         if (row := ALGORITHMS.get(values["algorithm"])) and values["config"] is not None:
             values["config"] = config_from_fields(row.config_class(), values["config"])
         settings = TrainSettings(**values)
+        for one in (settings, settings.config):
+            _check_types(one)
         for name in settings.bodies:
             get_body(name)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f"there is no {error}" if isinstance(error, KeyError) else error
         raise ValueError(f"settings that this version does not understand: {reason}") from None
     return settings
+
+
+def _check_types(config: object) -> None:
+    """Whether each field of a settings value, if it is one, is of the type that it says."""
+    if not dataclasses.is_dataclass(config):
+        return
+    hints = typing.get_type_hints(type(config))
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if not _fits(value, hints[field.name]):
+            raise ValueError(f"{field.name} is {value!r:.60}")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    origin, kinds = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, kind) for kind in kinds)
+    if origin is typing.Literal:
+        return value in kinds
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(one, kinds[0]) for one in value)
+    if hint in (int, float):
+        return isinstance(value, (int, hint)) and not isinstance(value, bool)
+    return isinstance(value, origin or hint)
 
 
 def _with_config(values: dict[str, Any]) -> dict[str, Any]:
