@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import sgrl
 from sgrl.models.batch import LimbBatch
-from sgrl.models.certificate import certify, format_table
+from sgrl.models.certificate import certify, format_certificate
 from sgrl.models.network import FLAT_FEATURES, Role
 
 BODIES = "3d_hopper++"
@@ -51,7 +51,7 @@ def main(minutes: float = 10.0, episodes: int = 20, runs: Path = Path("runs")) -
     sgrl.register_method("transformer", LimbTransformer)
     # With +hn it sees the world in the heading frame, and so gains the rotations.
     methods = ["transformer", "transformer+hn"]
-    print(format_table(certify(methods, ["3d_hopper_3_shin"], samples=2)))
+    print(format_certificate(certify(methods, ["3d_hopper_3_shin"], samples=2)))
 
     settings = sgrl.TrainSettings(
         bodies=(BODIES,),

@@ -88,7 +88,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         os.chdir(folder)
         patch.setattr(Training, "run", end)
         for heavy in (
-            "sgrl.training.evaluate._first_episodes",
+            "sgrl.training.evaluate.run_episodes",
             "sgrl.viewer.gallery.portrait",
             "sgrl.viewer.live.LiveViewer",
             "sgrl.viewer.replay_page.write_replay",

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import sgrl
-from sgrl.models import plugins
+from sgrl import plugins
 from sgrl.models.batch import LimbBatch
 from sgrl.models.canonical import Canonicalized
 from sgrl.models.certificate import certify, violations

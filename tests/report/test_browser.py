@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sgrl.report.page import write_report
-from sgrl.training.references import reference_return
+from sgrl.training.references import KINDS, reference_return
 from tests.report.made import HOPPERS, WALKER, made_run
 
 if TYPE_CHECKING:
@@ -108,13 +108,17 @@ def test_curves_are_drawn(fresh: Opened) -> None:
 
 def test_lines_to_compare_with(fresh: Opened) -> None:
     """Random actions on all bodies, the specialist where one is known of every body."""
-    random = fresh.texts(".reference-name")
-    assert len(random) == fresh.count("line.reference") == 3
-    assert [text.split()[0] for text in random] == ["random", "random", "specialist"]
-    known = [reference_return("random", bodies, "v1") for bodies in (HOPPERS, [WALKER])]
-    for text, value in zip(random, known, strict=False):
-        assert value is not None
-        assert float(text.split()[1]) == pytest.approx(value, abs=0.5)
+    known = [
+        (kind, value)
+        for bodies in (HOPPERS, [WALKER])
+        for kind in KINDS
+        if (value := reference_return(kind, bodies, "v1")) is not None
+    ]
+    texts = fresh.texts(".reference-name")
+    assert len(texts) == fresh.count("line.reference") == len(known)
+    assert [text.split()[0] for text in texts] == [kind for kind, _ in known]
+    for text, (_, value) in zip(texts, known, strict=True):
+        assert float(text.split()[1].replace(",", "")) == pytest.approx(value, abs=0.5)
     fresh.page.locator("#metric").select_option("length")
     assert fresh.count("line.reference") == 0
 

@@ -64,7 +64,10 @@ def _check_types(config: object) -> None:
     """Whether each field of a settings value, if it is one, is of the type that it says."""
     if not dataclasses.is_dataclass(config):
         return
-    hints = typing.get_type_hints(type(config))
+    try:
+        hints = typing.get_type_hints(type(config))
+    except NameError:
+        return  # of an algorithm from outside, which names types that only a type checker imports
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if not _fits(value, hints[field.name]):

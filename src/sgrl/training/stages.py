@@ -7,6 +7,7 @@ times its threads.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -19,11 +20,29 @@ Stage = dict[str, Any]
 
 
 def stages_of(history: Mapping[str, Any]) -> list[Stage]:
-    """The stages of a history or a card. Those of before 0.2 know of all of them together."""
-    if "stages" in history:
-        return list(history["stages"])
-    known = ("commands", "commits", *TOTALS)
-    return [{"name": history.get("name", "")} | {key: history[key] for key in known}]
+    """The stages of a history or a card. Those of before 0.2 know of all of them together.
+
+    ValueError for those of a stranger that are not understood.
+    """
+    stages = history.get("stages", [{"name": ""} | dict(history)])
+    if not isinstance(stages, list) or not all(map(_is_stage, stages)):
+        raise ValueError("a card that does not say what led to the policy, or not as cards do")
+    known = ("name", "commands", "commits", *TOTALS)
+    return [{key: stage[key] for key in known} for stage in stages]
+
+
+def _is_stage(stage: object) -> bool:
+    if not isinstance(stage, dict) or not isinstance(stage.get("name"), str):
+        return False
+    commands, commits = stage.get("commands"), stage.get("commits")
+    if not isinstance(commands, list) or not isinstance(commits, list):
+        return False
+    named = [isinstance(one, str) for one in commands]
+    named += [one is None or isinstance(one, str) for one in commits]
+    numbers = [stage.get(key) for key in TOTALS]
+    return all(named) and all(
+        isinstance(one, (int, float)) and math.isfinite(one) for one in numbers
+    )
 
 
 def commands_of(stages: Iterable[Stage]) -> list[str]:
