@@ -70,6 +70,15 @@ def test_a_job_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     assert processes(job) == 2
 
 
+def test_what_is_done_and_has_dropped_its_replay_is_not_resumed(tmp_path: Path) -> None:
+    job = tiny_job(tmp_path)
+    run_job(job)
+    with pytest.raises(ValueError, match="after a finished training of a grid: start a new run"):
+        train(TrainSettings(resume=job.folder, steps=500))
+    started = train(with_changes(TINY, init_from=job.folder, runs=tmp_path, utd_ratio=0.0))
+    assert Run(started).settings().init_from == job.folder
+
+
 def test_a_job_whose_time_is_up_is_done(tmp_path: Path) -> None:
     job = tiny_job(tmp_path, steps=10**6, minutes=0.001, buffer_size=1000)
     run_job(job)

@@ -187,7 +187,7 @@ def test_only_corrupt_checkpoints(run: Path) -> None:
 def test_transitions_that_are_gone(run: Path) -> None:
     shutil.rmtree(run / "replay")
     checkpoints = contents(run / "checkpoints")
-    assert "what was stored of 3d_hopper_3_shin is missing" in fail(TrainSettings(resume=run))
+    assert "what was stored of 3d_hopper_3_shin is gone" in fail(TrainSettings(resume=run))
     assert contents(run / "checkpoints") == checkpoints
 
 

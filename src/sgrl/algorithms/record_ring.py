@@ -78,6 +78,11 @@ class RecordRing:
     def check_holds(self, added: int, share: int, name: str) -> None:
         """ValueError unless the newest `share` of the first `added` records are there."""
         oldest = max(0, added - share)
+        if added and not (self.holds(oldest) or self.records["serial"].any()):
+            raise ValueError(
+                f"what was stored of {name} is gone, as it is after a finished training of a grid: "
+                "start a new run from its weights, with --init-from"
+            )
         if added and not (self.holds(oldest) and self.holds(added - 1)):
             raise ValueError(
                 f"what was stored of {name} is missing, or newer records have taken its place: the "
