@@ -177,7 +177,7 @@ def test_files_or_states_of_another_buffer_are_refused(tmp_path):
         Replay(BODIES, 40, folder=tmp_path)
     # Files that were lost: nothing is there to go back to.
     shutil.rmtree(tmp_path)
-    with pytest.raises(ValueError, match="is gone, or newer"):
+    with pytest.raises(ValueError, match="is gone, as it is after"):
         Replay(BODIES, 40, folder=tmp_path).load_state_dict(state)
 
 
