@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sgrl.algorithms.ppo_config import PPOConfig
+from sgrl.algorithms.registry import algorithm_named
 from sgrl.algorithms.td3_config import TD3Config
 from sgrl.training.run import SHIPPED, Run
 from sgrl.training.settings import TrainSettings, resolve_settings
@@ -64,13 +65,20 @@ def test_settings_from_before_there_were_other_algorithms() -> None:
     assert settings_from_json(json.dumps(values)).algorithm == "td3"
 
 
-@pytest.mark.parametrize("policy", sorted(SHIPPED.glob("*/settings.json")), ids=str)
-def test_settings_of_what_ships(policy: Path) -> None:
-    settings = settings_from_json(policy.read_text())
+def test_settings_of_a_policy_that_shipped() -> None:
+    recorded = (RECORDED / "set-walker-before-0.2.json").read_text()
+    settings = settings_from_json(recorded)
     assert type(settings.config) is PPOConfig
-    values = json.loads(policy.read_text())
+    values = json.loads(recorded)
     assert settings.config.batch_size == values["ppo"]["batch"]
     assert settings.envs_per_body == values["copies"]
+
+
+@pytest.mark.parametrize("folder", sorted(SHIPPED.glob("*/")), ids=lambda folder: folder.name)
+def test_settings_of_what_ships(folder: Path) -> None:
+    settings = Run(folder).settings()
+    assert settings.bodies
+    assert type(settings.config) is algorithm_named(settings.algorithm).config_class()
 
 
 def test_what_is_not_known_is_refused() -> None:
